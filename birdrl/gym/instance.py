@@ -1,0 +1,97 @@
+"""The SQL issue, its test cases and its bug record.
+
+Field names are those of the published SIX-GYM and BIRD-CRITIC files; what only birdrl knows lives in
+`bug`, `source` and the structured test cases. Unknown fields of imported rows are kept.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from birdrl.errors import InputError
+from birdrl.files import read_jsonl
+
+Category = Literal["query", "management", "personalization"]
+CATEGORIES: tuple[Category, ...] = ("query", "management", "personalization")
+
+
+class _Strict(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class ResultTest(_Strict):
+    """The last result table of the prediction equals that of the solution on a pristine replica."""
+
+    kind: Literal["result"] = "result"
+    ordered: bool = Field(False, description="Row order counts (the solution has a top-level ORDER BY).")
+    setup_sql: list[str] = Field(
+        default_factory=list, description="Run before either side: a perturbed database that constant answers fail."
+    )
+
+
+class StateTest(_Strict):
+    """After the prediction, a probe query gives what it gives after the solution."""
+
+    kind: Literal["state"] = "state"
+    probe_sql: str = Field(description="One SELECT over the resulting state, run on a fresh connection.")
+    setup_sql: list[str] = Field(default_factory=list, description="Run before either side.")
+
+
+class FeatureTest(_Strict):
+    """The prediction uses every required SQL feature and none of the forbidden ones (read off its syntax tree)."""
+
+    kind: Literal["feature"] = "feature"
+    required: list[str] = Field(default_factory=list, description="Feature names, see birdrl.sql.features.")
+    forbidden: list[str] = Field(default_factory=list, description="Feature names, see birdrl.sql.features.")
+
+
+TestCase = Annotated[ResultTest | StateTest | FeatureTest, Field(discriminator="kind")]
+
+
+class BugRecord(_Strict):
+    """What the rewinder did, in words: the source of the issue text's facts and of the teacher's thought."""
+
+    kind: str = Field(description="Bug kind of the taxonomy, for example 'comparison_boundary'.")
+    family: str = Field(description="Group of kinds, for example 'filtering'.")
+    cause: str = Field(description="What is wrong in issue_sql, one sentence, without quoting the repair.")
+    intent: str = Field(description="What the user wants instead, one sentence in the user's words.")
+
+
+class Instance(BaseModel):
+    """One SQL issue: `(P, S, issue_sql)` with its tests and its verified solution (BIRD-RL, section 2.1)."""
+
+    model_config = ConfigDict(extra="allow", frozen=True)
+
+    instance_id: str
+    db_id: str
+    dialect: str = "SQLite"
+    version: str = ""
+    category: Category
+    query: str = Field(description="The user's description of the issue and of the intended behaviour (P).")
+    issue_sql: list[str] = Field(min_length=1)
+    preprocess_sql: list[str] = Field(default_factory=list)
+    clean_up_sql: list[str] = Field(default_factory=list)
+    sol_sql: list[str] = Field(default_factory=list)
+    test_cases: list[TestCase] = Field(default_factory=list)
+    bug: BugRecord | None = None
+    source: dict[str, Any] = Field(default_factory=dict, description="Where the verified SQL came from.")
+
+    def row(self) -> dict[str, Any]:
+        """JSON-ready form, fields in declaration order."""
+        return self.model_dump(mode="json")
+
+
+def read_instances(path: Path) -> list[Instance]:
+    """Read a JSON-lines file of instances. Raises InputError that names file, line and field."""
+    instances = []
+    for number, row in enumerate(read_jsonl(path), 1):
+        try:
+            instances.append(Instance.model_validate(row))
+        except ValidationError as error:
+            first = error.errors()[0]
+            field = ".".join(str(part) for part in first["loc"])
+            raise InputError(f"{path}, row {number}, field {field!r}: {first['msg']}; correct the row or remove it") from error
+    return instances
