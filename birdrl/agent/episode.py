@@ -1,0 +1,195 @@
+"""One trajectory: the loop of thought, SQL action and observation on one leased replica (BIRD-RL, Algorithm 1).
+
+Free of any engine: rollouts in training, the embedded teacher and evaluation all step this class, so a turn
+means the same everywhere. What a policy writes never raises. What the machinery does wrong (InfraError) or the
+instance does wrong (GoldError) always raises, so that neither can be taken for a reward of zero.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import TYPE_CHECKING
+
+from birdrl.agent.answers import parse_answer
+from birdrl.agent.templating import neutral, observation_message
+from birdrl.agent.tools import SUBMIT, MalformedCall, ToolCall, parse_tool_calls
+from birdrl.errors import GoldError, InfraError
+from birdrl.gym.instance import Instance
+from birdrl.params import AgentParams
+from birdrl.rewards.execution import Blame
+from birdrl.sql.observation import render
+
+if TYPE_CHECKING:
+    from birdrl.sql.pool import Lease
+    from birdrl.sql.results import StatementResult
+
+MAX_CALLS_PER_TURN = 4
+LAST_TURN_NOTE = "(last turn: submit now)"
+
+
+class StopReason(StrEnum):
+    """Why a trajectory ended."""
+
+    SUBMITTED = "submitted"  # submit_solution
+    ANSWERED = "answered"  # single turn: a fenced block
+    NO_ANSWER = "no_answer"  # single turn: no usable block
+    NO_TOOL_CALL = "no_tool_call"
+    MAX_TURNS = "max_turns"
+    TOKEN_LIMIT = "token_limit"  # set by whoever counts tokens
+    TIMEOUT = "timeout"
+    POLICY_KILLED = "policy_killed"  # its SQL had to be killed together with the state of its replica
+    INFRA = "infra"
+
+
+@dataclass(frozen=True)
+class Step:
+    """What follows an assistant turn: an observation to go on with, or the reason to stop. Exactly one is set."""
+
+    observation: str | None
+    stop: StopReason | None
+
+
+class Episode:
+    """One trajectory on one lease. The caller owns the lease and releases it.
+
+    With `tools=False` a single turn holds the whole answer; nothing is executed and no lease is needed.
+    Raises GoldError when the instance's `preprocess_sql` fails, InfraError when the replica does.
+    """
+
+    def __init__(
+        self,
+        instance: Instance,
+        lease: Lease | None,
+        agent_params: AgentParams,
+        *,
+        tools: bool,
+        prompt: Sequence[dict[str, str]] = (),
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        if tools and lease is None:
+            raise ValueError("an episode with tools needs a lease")
+        self.instance = instance
+        self.params = agent_params
+        self.tools = tools
+        self.turns = 0
+        self.tool_calls = 0
+        self.tool_errors = 0
+        self.stop: StopReason | None = None
+        self.sql_seconds = 0.0
+        self._lease = lease
+        self._clock = clock
+        self._started = clock()
+        self._messages = list(prompt)
+        self._submitted: list[str] | None = None
+        self._last_sql: str | None = None
+        if tools:
+            self._preprocess()
+
+    @property
+    def final_sql(self) -> list[str] | None:
+        """The SQL to score: the submission, else by `agent.final_sql` the last SQL run (section 3.4), else None."""
+        if self._submitted is not None:
+            return list(self._submitted)
+        if self.params.final_sql == "submit_or_last" and self._last_sql is not None:
+            return [self._last_sql]
+        return None
+
+    @property
+    def blame(self) -> Blame:
+        """Who is at fault for how the trajectory ended; NONE when there is SQL to score."""
+        if self.stop is StopReason.INFRA:
+            return Blame.INFRA
+        if self.stop is StopReason.TIMEOUT and self.sql_seconds < self.params.trajectory_timeout_s / 2:
+            # Its SQL took the smaller part of the time: the machine was slow, not the policy.
+            return Blame.INFRA
+        if self.stop is not None and self.final_sql is None:
+            return Blame.POLICY
+        return Blame.NONE
+
+    def transcript(self) -> list[dict[str, str]]:
+        """The prompt given at construction and every message since; tool calls as text in `content`."""
+        return [dict(message) for message in self._messages]
+
+    def step(self, assistant_text: str) -> Step:
+        """Take one assistant turn. Raises InfraError, after which the trajectory counts for nothing."""
+        if self.stop is not None:
+            raise ValueError(f"the trajectory of {self.instance.instance_id} has ended ({self.stop})")
+        self.turns += 1
+        self._messages.append({"role": "assistant", "content": assistant_text})
+        if not self.tools:
+            self._submitted = parse_answer(assistant_text)
+            return self.end(StopReason.NO_ANSWER if self._submitted is None else StopReason.ANSWERED)
+        try:
+            return self._tool_turn(assistant_text)
+        except InfraError:
+            self.stop = StopReason.INFRA
+            raise
+
+    def end(self, reason: StopReason) -> Step:
+        """Stop from outside, for limits that the episode cannot see (tokens)."""
+        self.stop = reason
+        return Step(None, reason)
+
+    def _tool_turn(self, text: str) -> Step:
+        calls = parse_tool_calls(text)
+        if not calls:
+            written = parse_answer(text)
+            self._last_sql = written[0] if written else self._last_sql
+            return self.end(StopReason.NO_TOOL_CALL)
+        observations = []
+        for call in calls[:MAX_CALLS_PER_TURN]:
+            if isinstance(call, MalformedCall):
+                self.tool_errors += 1
+                observations.append(f"Error: {call.reason}")
+                continue
+            self.tool_calls += 1
+            if call.name == SUBMIT:
+                # A submission on the last allowed turn counts: the limit is applied only below.
+                self._submitted = [call.sql]
+                return self.end(StopReason.SUBMITTED)
+            results = self._execute(call)
+            observations.append(self._observe(results, calls=min(len(calls), MAX_CALLS_PER_TURN)))
+            if any(result.status == "killed" for result in results):
+                return self.end(StopReason.POLICY_KILLED)
+        if len(calls) > MAX_CALLS_PER_TURN:
+            self.tool_errors += 1
+            observations.append(f"Error: only the first {MAX_CALLS_PER_TURN} calls of a turn are run.")
+        if self.turns >= self.params.max_turns:
+            return self.end(StopReason.MAX_TURNS)
+        if self._clock() - self._started > self.params.trajectory_timeout_s:
+            return self.end(StopReason.TIMEOUT)
+        observation = _cut("\n".join(observations), self.params.observation_chars)
+        if self.turns == self.params.max_turns - 1:
+            observation += f"\n{LAST_TURN_NOTE}"
+        # All observations of a turn are one message: two tool messages in a row break the engine's templates.
+        self._messages.append(observation_message(observation))
+        return Step(observation, None)
+
+    def _execute(self, call: ToolCall) -> list[StatementResult]:
+        assert self._lease is not None
+        self._last_sql = call.sql
+        results = self._lease.execute(call.sql, timeout_s=self.params.statement_timeout_s)
+        self.sql_seconds += sum(result.elapsed_s for result in results)
+        self.tool_errors += any(result.status != "ok" for result in results)
+        return results
+
+    def _observe(self, results: list[StatementResult], *, calls: int) -> str:
+        budget = max(40, self.params.observation_chars // calls)
+        return neutral(render(results, max_rows=self.params.observation_rows, max_chars=budget))
+
+    def _preprocess(self) -> None:
+        assert self._lease is not None
+        for script in self.instance.preprocess_sql:
+            for result in self._lease.execute(script):
+                if result.status != "ok":
+                    raise GoldError(
+                        f"instance {self.instance.instance_id}, preprocess_sql {script!r}: {result.status}, "
+                        f"{result.message}; correct or remove the instance"
+                    )
+
+
+def _cut(text: str, limit: int) -> str:
+    return text if len(text) <= limit else text[: limit - 4].rstrip() + " ..."
