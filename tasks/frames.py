@@ -1,0 +1,125 @@
+"""The data as tables, one row an instance or a template, with the columns that the expectations speak of.
+
+Rows are read as they are, not through `Instance`: a value that does not belong there is then shown by the
+expectation it breaks, with its row, instead of stopping at the first bad field.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+import apsw
+import pandas as pd
+
+from birdrl.audit.normalise import normalise_sql, normalise_text
+from birdrl.files import read_jsonl, sha256_file
+from birdrl.gym.templates import TemplateStore, open_template
+
+# Shorter solution statements (COMMIT, DROP TABLE t) may stand in a description without giving anything away.
+LEAK_CHARS = 20
+
+INSTANCE_COLUMNS = (
+    "row", "instance_id", "db_id", "dialect", "category", "bug_kind", "query_chars", "issue_statements", "issue_chars",
+    "solution_statements", "solution_chars", "tests", "solution_differs", "text_shows_solution",
+)  # fmt: skip
+
+
+def instance_frame(path: Path) -> pd.DataFrame:
+    """One row per line of a JSON-lines file of instances; `row` counts from 1."""
+    rows = [_instance(number, row) for number, row in enumerate(read_jsonl(path), 1)]
+    return pd.DataFrame(rows, columns=list(INSTANCE_COLUMNS))
+
+
+def database_frame(sides: Mapping[str, pd.DataFrame]) -> pd.DataFrame:
+    """One row per database, with its number of instances on each side and `sides`, for example `train+eval`."""
+    used = {side: frame["db_id"].dropna().value_counts() for side, frame in sides.items()}
+    rows = []
+    for db_id in sorted({str(db_id) for counts in used.values() for db_id in counts.index}):
+        counts = {side: int(values.get(db_id, 0)) for side, values in used.items()}
+        rows.append({"db_id": db_id, **counts, "sides": "+".join(side for side, count in counts.items() if count)})
+    return pd.DataFrame(rows, columns=["db_id", *used, "sides"])
+
+
+def template_frame(store: TemplateStore) -> pd.DataFrame:
+    """One row per template of the manifest: is the file there, unchanged, sound and read-only."""
+    rows = []
+    for db_id in store.db_ids:
+        entry = store.entry(db_id)
+        path = store.folder / f"{entry['sha256']}.sqlite"
+        present = path.is_file()
+        rows.append(
+            {
+                "db_id": db_id,
+                "tables": entry["tables"],
+                "rows": entry["rows"],
+                "manifest_sha256": entry["sha256"],
+                "file_sha256": sha256_file(path) if present else "missing",
+                "integrity": _integrity(path) if present else "missing",
+                "mode": f"{path.stat().st_mode & 0o777:03o}" if present else "missing",
+            }
+        )
+    frame = pd.DataFrame(rows)
+    frame["hash_matches"] = frame["manifest_sha256"] == frame["file_sha256"]
+    return frame
+
+
+def share_frame(train: pd.DataFrame, wanted: Mapping[str, float]) -> pd.DataFrame:
+    """One row per issue category: its wanted and its actual share of the training instances, in points of 100."""
+    total = max(1, len(train))
+    norm = sum(wanted.values()) or 1.0
+    rows = []
+    for category, share in wanted.items():
+        actual = 100 * float((train["category"] == category).sum()) / total
+        target = 100 * share / norm
+        rows.append({"category": category, "wanted": target, "actual": actual, "difference": round(actual - target, 3)})
+    return pd.DataFrame(rows)
+
+
+def _instance(number: int, row: Mapping[str, Any]) -> dict[str, Any]:
+    issue, solution = _statements(row.get("issue_sql")), _statements(row.get("sol_sql"))
+    text = row.get("query") if isinstance(row.get("query"), str) else ""
+    tests = row.get("test_cases")
+    bug = row.get("bug")
+    return {
+        "row": number,
+        **{key: row.get(key) for key in ("instance_id", "db_id", "dialect", "category")},
+        "bug_kind": bug.get("kind") if isinstance(bug, dict) else None,
+        "query_chars": len(str(text).strip()),
+        "issue_statements": len(issue),
+        "issue_chars": sum(map(len, issue)),
+        "solution_statements": len(solution),
+        "solution_chars": sum(map(len, solution)),
+        "tests": len(tests) if isinstance(tests, list) else 0,
+        "solution_differs": _plain(issue) != _plain(solution),
+        "text_shows_solution": _shows(str(text), issue, solution),
+    }
+
+
+def _statements(value: Any) -> list[str]:
+    """The non-blank statements of a field that should be a list of texts; anything else counts as none."""
+    return [s for s in value if isinstance(s, str) and s.strip()] if isinstance(value, list) else []
+
+
+def _plain(statements: Iterable[str]) -> list[str]:
+    # Case and white space stay: inside a literal they can be the very bug.
+    return [statement.strip().rstrip("; \n\t") for statement in statements]
+
+
+def _shows(text: str, issue: list[str], solution: list[str]) -> bool:
+    given = {normalise_sql([statement]) for statement in issue}
+    new = [normalise_sql([statement]) for statement in solution]
+    words = normalise_text(text)
+    return any(sql in words for sql in new if len(sql) >= LEAK_CHARS and sql not in given)
+
+
+def _integrity(path: Path) -> str:
+    try:
+        connection = open_template(path)
+        try:
+            return "; ".join(str(value) for (value,) in connection.execute("PRAGMA quick_check(5)"))
+        finally:
+            connection.close()
+    except apsw.Error as error:
+        return f"{type(error).__name__}: {error}"
