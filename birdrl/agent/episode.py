@@ -40,7 +40,7 @@ class StopReason(StrEnum):
     MAX_TURNS = "max_turns"
     TOKEN_LIMIT = "token_limit"  # set by whoever counts tokens
     TIMEOUT = "timeout"
-    POLICY_KILLED = "policy_killed"  # its SQL had to be killed together with the state of its replica
+    POLICY_KILLED = "policy_killed"  # it runs SQL again after a statement that took its session along
     INFRA = "infra"
 
 
@@ -85,6 +85,7 @@ class Episode:
         self._messages = list(prompt)
         self._submitted: list[str] | None = None
         self._last_sql: str | None = None
+        self._killed = False
         if tools:
             self._preprocess()
 
@@ -150,10 +151,11 @@ class Episode:
                 # A submission on the last allowed turn counts: the limit is applied only below.
                 self._submitted = [call.sql]
                 return self.end(StopReason.SUBMITTED)
-            results = self._execute(call)
-            observations.append(self._observe(results, calls=min(len(calls), MAX_CALLS_PER_TURN)))
-            if any(result.status == "killed" for result in results):
+            if self._killed:
                 return self.end(StopReason.POLICY_KILLED)
+            results = self._execute(call)
+            self._killed = any(result.status == "killed" for result in results)
+            observations.append(self._observe(results, calls=min(len(calls), MAX_CALLS_PER_TURN)))
         if len(calls) > MAX_CALLS_PER_TURN:
             self.tool_errors += 1
             observations.append(f"Error: only the first {MAX_CALLS_PER_TURN} calls of a turn are run.")

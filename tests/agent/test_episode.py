@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import pytest
-from birdrl.rewards.execution import Blame
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from birdrl.agent.episode import LAST_TURN_NOTE, Episode, StopReason
 from birdrl.agent.tools import format_tool_call
 from birdrl.errors import GoldError, InfraError
+from birdrl.rewards.execution import Blame
 
 from .conftest import FakeLease, failed, ok
 
@@ -116,6 +116,15 @@ def test_failing_sql_is_the_policys_observation(instance, agent_params, status):
     step = ep.step(RUN)
     assert "no such column: x" in (step.observation or "")
     assert ep.tool_errors == 1
+
+
+def test_after_a_killed_statement_the_policy_may_submit_but_not_run(instance, agent_params):
+    lease = FakeLease(lambda script: [failed(script, "killed", "killed after 2 s")])
+    for last, stop in ((SUBMIT, StopReason.SUBMITTED), (RUN, StopReason.POLICY_KILLED)):
+        ep = episode(instance, agent_params, lease)
+        assert "killed after 2 s" in (ep.step(RUN).observation or "")
+        assert ep.step(last).stop is stop
+        assert ep.blame is Blame.NONE
 
 
 def test_infrastructure_failure_propagates_and_is_not_the_policys_fault(instance, agent_params):
