@@ -24,7 +24,8 @@ _REMOVED = (
 )
 _BRAND = re.compile(r"<img\b[^>]*class=\"NO-CACHE\"[^>]*>", re.DOTALL)
 _UUID = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}")
-_LOAD_TIME = re.compile(r"(ge_load_time</span>.*?<span[^>]*>)[^<]*", re.DOTALL)
+_LOAD_TIME = re.compile(r"(ge_load_time.*?)\d{8}T\d{6}\.\d+Z", re.DOTALL)
+_RUN_TIME = re.compile(r"\b2000-01-01T00:00:00Z\b")  # the fixed time of tasks.expectations.RUN
 
 
 @dataclass(frozen=True)
@@ -54,7 +55,7 @@ def _rewrite(page: str, up: str) -> str:
     for pattern in _REMOVED:
         page = pattern.sub("", page)
     page = _BRAND.sub("Data Docs", page)
-    page = _LOAD_TIME.sub(r"\1not recorded", page)
+    page = _RUN_TIME.sub("not recorded", _LOAD_TIME.sub(r"\1not recorded", page))
     numbers: dict[str, str] = {}
     page = _UUID.sub(lambda match: numbers.setdefault(match.group(0), f"item-{len(numbers) + 1}"), page)
     head = f'<link rel="stylesheet" href="{up}static/docs.css"><script defer src="{up}static/docs.js"></script></head>'

@@ -16,15 +16,15 @@ from birdrl.params import load_params
 from birdrl.stages.registry import StageContext
 
 Row = dict[str, Any]
-LIMITS = {"quality.min_train_instances": 3, "quality.min_eval_instances": 2, "quality.min_bug_kinds": 2}
+LIMITS = {"quality.min_train_instances": 8, "quality.min_eval_instances": 4, "quality.min_bug_kinds": 2}
 
 
 @pytest.fixture
 def rows() -> dict[str, list[Row]]:
-    """Sound instances, to be spoilt by a test: three for training on `shop`, two for evaluation on `clinic`."""
+    """Sound instances, to be spoilt by a test: eight for training on `shop`, four for evaluation on `clinic`."""
     return {
-        "train": [_instance(f"train-{n}", "shop", n) for n in range(3)],
-        "eval": [_instance(f"eval-{n}", "clinic", n) for n in range(2)],
+        "train": [_instance(f"train-{n}", "shop", n) for n in range(8)],
+        "eval": [_instance(f"eval-{n}", "clinic", n) for n in range(4)],
     }
 
 
