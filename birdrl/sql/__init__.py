@@ -1,0 +1,49 @@
+"""SQL sessions on copy-on-write replicas of read-only templates.
+
+Names are imported on first use: a worker process that needs only a session starts in milliseconds.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from birdrl.sql.compare import tables_equal
+    from birdrl.sql.features import SqlFeatures, extract_features
+    from birdrl.sql.lease import Lease
+    from birdrl.sql.observation import render
+    from birdrl.sql.pool import PoolConfig, PoolCounters, ReplicaPool
+    from birdrl.sql.results import PolicySqlError, StatementResult
+
+__all__ = [
+    "Lease",
+    "PolicySqlError",
+    "PoolConfig",
+    "PoolCounters",
+    "ReplicaPool",
+    "SqlFeatures",
+    "StatementResult",
+    "extract_features",
+    "render",
+    "tables_equal",
+]
+
+_HOMES = {
+    "Lease": "lease",
+    "PolicySqlError": "results",
+    "PoolConfig": "pool",
+    "PoolCounters": "pool",
+    "ReplicaPool": "pool",
+    "SqlFeatures": "features",
+    "StatementResult": "results",
+    "extract_features": "features",
+    "render": "observation",
+    "tables_equal": "compare",
+}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOMES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(import_module(f"{__name__}.{_HOMES[name]}"), name)

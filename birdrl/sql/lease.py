@@ -1,0 +1,175 @@
+"""One trajectory's hold on one replica."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import partial
+from pathlib import Path
+from types import TracebackType
+from typing import TYPE_CHECKING, Any
+
+from birdrl.errors import InfraError
+from birdrl.sql.features import SqlFeatures
+from birdrl.sql.process import TRANSFER_TIMEOUT_S, WorkerProcess, WorkerTimeoutError
+from birdrl.sql.results import PolicySqlError, StatementResult
+
+if TYPE_CHECKING:
+    from birdrl.sql.pool import Replica, ReplicaPool
+
+KILL_GRACE_S = 0.25  # after a statement's limit, before its worker is killed
+SCRIPT_FACTOR = 5  # a script may take this many statement limits, unless the caller says otherwise
+PARSE_TIMEOUT_S = 5.0  # for the syntax tree of one script
+
+
+class Lease:
+    """A replica of `template` that belongs to one trajectory until released (BIRD-RL, Algorithm 1).
+
+    A context manager. Calls from several threads are served one after the other. `dirty`: the replica no
+    longer equals its template, or may not. `killed`: a statement had to be killed and took the session with it.
+    """
+
+    def __init__(self, pool: ReplicaPool, replica: Replica, worker: WorkerProcess, trajectory_id: str, template: Path):
+        self.trajectory_id = trajectory_id
+        self.template = template
+        self.replica = replica
+        self.dirty = False
+        self.killed = False
+        self.overlay_bytes = 0
+        self.deadline = time.monotonic() + pool.config.lease_timeout_s
+        self.closed_because = ""
+        self.busy = False
+        self.broken = False
+        self._pool = pool
+        self._worker = worker
+        self._turn = threading.Lock()
+
+    def execute(
+        self,
+        script: str,
+        *,
+        timeout_s: float | None = None,
+        max_rows: int | None = None,
+        script_timeout_s: float | None = None,
+    ) -> list[StatementResult]:
+        """Run a script; stop after the first statement that is not ok.
+
+        `timeout_s` limits each statement, `script_timeout_s` all of them together (default: five times as
+        much), in seconds. A statement that cannot be interrupted is killed within 0.25 s after its limit:
+        status "killed", and so is every later call of this lease, as its session is lost. Scripts without a
+        statement give an empty list. Raises InfraError when the machinery fails.
+        """
+        limit = self._pool.config.statement_timeout_s if timeout_s is None else timeout_s
+        rows = self._pool.config.max_rows if max_rows is None else max_rows
+        total = limit * SCRIPT_FACTOR if script_timeout_s is None else script_timeout_s
+        results: list[StatementResult] = []
+        with self._use() as worker:
+            if self.killed:
+                return [_killed(script, "an earlier statement was killed and the session is lost")]
+            worker.send("execute", script, limit, total, rows)
+            running = script
+            deadline = time.monotonic() + min(limit, total) + KILL_GRACE_S
+            while True:
+                try:
+                    kind, *rest = worker.receive(deadline - time.monotonic())
+                except WorkerTimeoutError:
+                    self._kill(worker)
+                    results.append(_killed(running, f"killed after {limit:.3g} s; the session is lost", limit))
+                    return results
+                if kind == "end":
+                    self.dirty, self.overlay_bytes = rest
+                    return results
+                if kind == "begun":
+                    running = rest[0]
+                elif kind == "stepped":  # SQLite is done: what follows is our own packing
+                    deadline = time.monotonic() + TRANSFER_TIMEOUT_S
+                    continue
+                else:
+                    results.append(StatementResult(*rest[0]))
+                deadline = time.monotonic() + limit + KILL_GRACE_S
+
+    def reopen(self) -> None:
+        """A new connection on the same replica: committed state stays, temporary objects, open transactions
+        and pragmas go. Without effect on a killed session. Raises InfraError."""
+        with self._use() as worker:
+            if not self.killed:
+                worker.send("reopen")
+                _, self.dirty, self.overlay_bytes = self._answer(worker)
+
+    def features(self, script: str) -> SqlFeatures:
+        """The SQL features of a script, read off its syntax tree inside the worker.
+
+        Raises PolicySqlError when it does not parse in time (the session is lost then) or not at all.
+        """
+        with self._use() as worker:
+            if self.killed:
+                raise PolicySqlError("an earlier statement was killed and the session is lost")
+            worker.send("features", script)
+            self._answer(worker)  # the parser is loaded
+            try:
+                kind, *rest = worker.receive(PARSE_TIMEOUT_S)
+            except WorkerTimeoutError:
+                self._kill(worker)
+                raise PolicySqlError(f"parsing took more than {PARSE_TIMEOUT_S:g} s") from None
+            if kind == "unparsed":
+                raise PolicySqlError(rest[0])
+            return SqlFeatures(frozenset(rest[0]), frozenset(rest[1]), rest[2])
+
+    async def execute_async(
+        self,
+        script: str,
+        *,
+        timeout_s: float | None = None,
+        max_rows: int | None = None,
+        script_timeout_s: float | None = None,
+    ) -> list[StatementResult]:
+        """`execute` without blocking the event loop. A cancelled call still runs to its end in its thread."""
+        call = partial(self.execute, script, timeout_s=timeout_s, max_rows=max_rows, script_timeout_s=script_timeout_s)
+        return await asyncio.get_running_loop().run_in_executor(self._pool.threads, call)
+
+    def release(self) -> None:
+        """Hand the replica back. Never blocks: a call still running hands it back when it ends. Further calls
+        do nothing."""
+        self._pool.finish(self, "released")
+
+    def __enter__(self) -> Lease:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, tb: TracebackType | None) -> None:
+        self.release()
+
+    @contextmanager
+    def _use(self) -> Iterator[WorkerProcess]:
+        with self._turn:
+            self._pool.begin(self)
+            try:
+                yield self._worker
+            except InfraError as error:
+                self.broken = True
+                reason = f" (the lease was {self.closed_because})" if self.closed_because else ""
+                raise InfraError(f"trajectory {self.trajectory_id!r}: {error}{reason}") from error
+            except BaseException as error:
+                # Whatever else happened between request and reply, the conversation is out of step.
+                self.broken = self.broken or not isinstance(error, PolicySqlError)
+                raise
+            finally:
+                self._pool.end(self)
+
+    def _answer(self, worker: WorkerProcess) -> tuple[Any, ...]:
+        try:
+            return worker.receive(TRANSFER_TIMEOUT_S)
+        except WorkerTimeoutError:
+            worker.kill()
+            raise InfraError(f"SQL worker {worker.pid} did not answer within {TRANSFER_TIMEOUT_S:g} s") from None
+
+    def _kill(self, worker: WorkerProcess) -> None:
+        self.killed = self.dirty = self.broken = True
+        worker.kill()
+        self._pool.replace_worker(self)
+
+
+def _killed(sql: str, message: str, elapsed_s: float = 0.0) -> StatementResult:
+    return StatementResult(sql, "killed", message=message, elapsed_s=elapsed_s)

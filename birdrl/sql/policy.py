@@ -1,0 +1,114 @@
+"""What a policy's SQL may do, and which actions leave a replica pristine.
+
+One authorizer does both: it denies what would reach outside the replica or the process, ignores pragmas
+that only tune storage, and raises a flag at every action that is not on the list of harmless ones. The flag
+is an allow-list on purpose: an action that nobody thought of makes the replica dirty, never pristine.
+"""
+
+from __future__ import annotations
+
+import apsw
+
+
+def _words(text: str) -> frozenset[str]:
+    return frozenset(text.split())
+
+
+# Reading pragmas that take no argument; with one, they would set something.
+READING_PRAGMAS = _words(
+    "application_id auto_vacuum collation_list compile_options data_version database_list encoding foreign_keys "
+    "freelist_count function_list page_count page_size pragma_list schema_version user_version"
+)
+# Reading pragmas whose argument names a table or an index, or limits the output.
+READING_PRAGMAS_WITH_ARGUMENT = _words(
+    "foreign_key_check foreign_key_list index_info index_list index_xinfo integrity_check quick_check "
+    "table_info table_list table_xinfo"
+)
+# Change the replica or its connection: allowed, and the replica is dirty afterwards.
+CHANGING_PRAGMAS = _words(
+    "application_id auto_vacuum case_sensitive_like defer_foreign_keys encoding foreign_keys "
+    "ignore_check_constraints incremental_vacuum legacy_alter_table optimize page_size query_only "
+    "recursive_triggers reverse_unordered_selects user_version"
+)
+# Storage tuning that public test cases issue out of habit: accepted, without effect or result.
+IGNORED_PRAGMAS = _words(
+    "analysis_limit automatic_index busy_timeout cache_size cache_spill checkpoint_fullfsync fullfsync "
+    "journal_mode journal_size_limit locking_mode max_page_count mmap_size read_uncommitted secure_delete "
+    "soft_heap_limit hard_heap_limit synchronous temp_store threads wal_autocheckpoint wal_checkpoint"
+)
+DENIED_FUNCTIONS = _words("load_extension fts3_tokenizer readfile writefile edit")
+ALLOWED_MODULES = _words("fts3 fts4 fts5 rtree")
+_PRISTINE_ACTIONS = frozenset({apsw.SQLITE_SELECT, apsw.SQLITE_READ, apsw.SQLITE_FUNCTION, apsw.SQLITE_RECURSIVE})
+
+# Lowered engine limits. ATTACHED stays 1 because VACUUM attaches a temporary database.
+LIMITS = {
+    apsw.SQLITE_LIMIT_LENGTH: 1_000_000,
+    apsw.SQLITE_LIMIT_SQL_LENGTH: 500_000,
+    apsw.SQLITE_LIMIT_EXPR_DEPTH: 500,
+    apsw.SQLITE_LIMIT_COMPOUND_SELECT: 200,
+    apsw.SQLITE_LIMIT_FUNCTION_ARG: 100,
+    apsw.SQLITE_LIMIT_LIKE_PATTERN_LENGTH: 1_000,
+    apsw.SQLITE_LIMIT_VDBE_OP: 1_000_000,
+    apsw.SQLITE_LIMIT_TRIGGER_DEPTH: 50,
+    apsw.SQLITE_LIMIT_ATTACHED: 1,
+    apsw.SQLITE_LIMIT_WORKER_THREADS: 0,
+}
+
+
+class Policy:
+    """The authorizer of one connection.
+
+    `dirty`: some action since `rearm` may have changed the replica or its connection.
+    `reason`: why the latest statement was denied, empty if it was not.
+    `executing`: a statement has been prepared and runs now; only VACUUM attaches anything then.
+    """
+
+    def __init__(self) -> None:
+        self.dirty = False
+        self.reason = ""
+        self.executing = False
+
+    def apply(self, connection: apsw.Connection) -> None:
+        """Set limits, defensive mode and the authorizer on a new connection."""
+        for limit, value in LIMITS.items():
+            connection.limit(limit, value)
+        connection.config(apsw.SQLITE_DBCONFIG_DEFENSIVE, 1)
+        connection.config(apsw.SQLITE_DBCONFIG_TRUSTED_SCHEMA, 0)
+        self.rearm(connection)
+
+    def rearm(self, connection: apsw.Connection) -> None:
+        """Start watching anew. Setting the authorizer expires cached statements, which would not call it again."""
+        self.dirty = False
+        connection.authorizer = self.authorize
+
+    def authorize(self, action: int, a: str | None, b: str | None, schema: str | None, trigger: str | None) -> int:
+        """SQLite's authorizer callback: OK, DENY or IGNORE."""
+        if action in _PRISTINE_ACTIONS:
+            if action == apsw.SQLITE_FUNCTION and (b or "").lower() in DENIED_FUNCTIONS:
+                return self._deny(f"function {b} is not available")
+            return apsw.SQLITE_OK
+        if action == apsw.SQLITE_PRAGMA:
+            return self._pragma((a or "").lower(), b)
+        self.dirty = True
+        if action == apsw.SQLITE_ATTACH and not (a == "" and self.executing):
+            return self._deny("ATTACH and VACUUM INTO are not allowed: only this database is available")
+        if action == apsw.SQLITE_DETACH and not self.executing:
+            return self._deny("DETACH is not allowed")
+        if action == apsw.SQLITE_CREATE_VTABLE and (b or "").lower() not in ALLOWED_MODULES:
+            return self._deny(f"virtual tables of module {b} are not allowed")
+        return apsw.SQLITE_OK
+
+    def _pragma(self, name: str, argument: str | None) -> int:
+        if name in READING_PRAGMAS_WITH_ARGUMENT or (argument is None and name in READING_PRAGMAS):
+            return apsw.SQLITE_OK
+        if name in IGNORED_PRAGMAS:
+            return apsw.SQLITE_IGNORE
+        self.dirty = True
+        if name in CHANGING_PRAGMAS:
+            return apsw.SQLITE_OK
+        return self._deny(f"PRAGMA {name} is not allowed")
+
+    def _deny(self, reason: str) -> int:
+        self.dirty = True
+        self.reason = reason
+        return apsw.SQLITE_DENY

@@ -1,0 +1,233 @@
+"""One SQL session on one replica: splitting, limits, time, results. Runs inside a worker process."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import apsw
+
+from birdrl.sql.overlay import Overlay, OverlayVFS, Template
+from birdrl.sql.policy import LIMITS, Policy
+from birdrl.sql.results import StatementResult, Status
+
+PROGRESS_OPS = 1000  # virtual-machine steps between two looks at the clock: no measurable cost
+MAX_RESULT_BYTES = 16_000_000  # of one script's rows; beyond, results are marked as truncated
+MAX_STATEMENTS = 2_000  # in one script
+
+
+def split_statements(script: str) -> Iterator[str]:
+    """The statements of a script, comments included, by SQLite's own test of completeness.
+
+    Semicolons inside strings, comments and trigger bodies do not split. What follows the last complete
+    statement is yielded as it is.
+    """
+    start = 0
+    end = script.find(";")
+    while end >= 0:
+        piece = script[start : end + 1]
+        if apsw.complete(piece):
+            yield piece
+            start = end + 1
+        end = script.find(";", end + 1)
+    if script[start:].strip():
+        yield script[start:]
+
+
+def _size(row: tuple[Any, ...]) -> int:
+    return sum(16 + (len(value) if isinstance(value, str | bytes) else 0) for value in row)
+
+
+class Session:
+    """A connection on a copy-on-write replica of `template`, under the policy's rules.
+
+    `dirty` is false only if nothing since the last `renew` can have changed the replica or its connection.
+    """
+
+    def __init__(self, template: Template, overlay_bytes: int) -> None:
+        self.template = template
+        self.overlay_bytes = overlay_bytes
+        self.policy = Policy()
+        self._deadline = 0.0
+        self._build()
+
+    def _build(self) -> None:
+        self.overlay = Overlay(self.template, self.overlay_bytes)
+        self._writes_at_start = self.overlay.writes
+        self.vfs = OverlayVFS(self.overlay)
+        self._connect()
+
+    def _connect(self) -> None:
+        self.connection = self.vfs.connect()
+        self.connection.set_progress_handler(lambda: time.monotonic() > self._deadline, PROGRESS_OPS)
+        self.policy.apply(self.connection)
+
+    @property
+    def dirty(self) -> bool:
+        return (
+            self.policy.dirty
+            or self.connection.total_changes() > 0
+            or self.overlay.writes != self._writes_at_start
+            or self.connection.in_transaction
+        )
+
+    def reopen(self) -> None:
+        """A new connection on the same overlay: committed changes stay, everything of the old connection goes."""
+        dirty = self.dirty
+        self.connection.close()
+        self._connect()
+        self.policy.dirty = dirty
+
+    def renew(self) -> bool:
+        """Make the replica pristine for the next lease. Returns whether it had to be reset."""
+        if not self.dirty:
+            self.policy.rearm(self.connection)
+            return False
+        self.close()
+        self._build()
+        return True
+
+    def close(self) -> None:
+        self._deadline = float("inf")
+        self.connection.close()
+        self.vfs.unregister()
+        self.overlay.clear()
+
+    def execute(
+        self,
+        script: str,
+        timeout_s: float,
+        script_timeout_s: float,
+        max_rows: int,
+        begun: Callable[[str], None] = lambda sql: None,
+        stepped: Callable[[], None] = lambda: None,
+    ) -> Iterator[StatementResult]:
+        """Run a script statement by statement, stopping after the first that is not ok.
+
+        Limits in seconds, per statement and for the whole script. `begun` is called before SQLite gets a
+        statement, `stepped` when it has let go of it. Pieces that hold nothing but comments give no result.
+        """
+        end = time.monotonic() + script_timeout_s
+        bytes_left = MAX_RESULT_BYTES
+        refusal = _refusal(script)
+        if refusal:
+            yield StatementResult(script[:200], "error", message=refusal)
+            return
+        pieces = (piece for piece in split_statements(script) if _without_comments_before(piece).strip("; \t\r\n\f"))
+        for number, piece in enumerate(pieces):
+            if number >= MAX_STATEMENTS:
+                yield StatementResult(piece, "error", message=f"more than {MAX_STATEMENTS} statements in one call")
+                return
+            begun(piece.strip())
+            result = self._execute_one(piece, min(timeout_s, end - time.monotonic()), max_rows, bytes_left)
+            stepped()
+            yield result
+            if not result.ok:
+                return
+            bytes_left -= sum(map(_size, result.rows))
+
+    def _execute_one(self, piece: str, timeout_s: float, max_rows: int, max_bytes: int) -> StatementResult:
+        self.policy.reason = ""
+        start = time.monotonic()
+        self._deadline = start + timeout_s
+        changes_before = self.connection.total_changes()
+        status: Status = "error"
+        try:
+            columns, rows, truncated = self._fetch(piece, max_rows, max_bytes)
+            # changes() keeps the value of the last statement that changed something.
+            changed = self.connection.changes() if self.connection.total_changes() != changes_before else 0
+            return StatementResult(piece.strip(), "ok", columns, rows, truncated, "", changed, time.monotonic() - start)
+        except apsw.InterruptError:
+            status, message = "timeout", f"stopped after {timeout_s:.3g} s"
+        except UnicodeError:
+            message = "text that is not valid UTF-8"
+        except (apsw.Error, MemoryError) as error:
+            message = str(error) or "out of memory"
+            if self.policy.reason:
+                status, message = "denied", self.policy.reason
+        finally:
+            self._deadline = float("inf")
+            self.policy.executing = False
+        return StatementResult(piece.strip(), status, message=message, elapsed_s=time.monotonic() - start)
+
+    def _fetch(
+        self, sql: str, max_rows: int, max_bytes: int
+    ) -> tuple[tuple[str, ...], tuple[tuple[Any, ...], ...], bool]:
+        started: list[tuple[tuple[str, ...], bool]] = []
+
+        def trace(cursor: apsw.Cursor, text: str, bindings: object) -> bool:
+            names = tuple(column[0] for column in cursor.get_description())
+            started.append((names, cursor.is_readonly and cursor.is_explain == 0))
+            self.policy.executing = True
+            return len(started) == 1  # the splitter yields one statement at a time; a second one never runs
+
+        cursor = self.connection.cursor()
+        cursor.exec_trace = trace
+        rows: list[tuple[Any, ...]] = []
+        truncated = False
+        try:
+            for row in cursor.execute(sql):
+                if len(rows) >= max_rows or max_bytes < 0:
+                    truncated = True
+                    break
+                rows.append(row)
+                max_bytes -= _size(row)
+        except UnicodeDecodeError:
+            # apsw has no hook for text that is not UTF-8. Reading is free of effects: ask again for the bytes.
+            columns, readonly = started[0]
+            cursor.close(True)
+            if not readonly or not columns or not _is_query(sql):
+                raise
+            rows, truncated = self._fetch_bytes(sql, len(columns), max_rows, max_bytes)
+        finally:
+            self.policy.executing = False
+            cursor.close(True)
+        return started[0][0], tuple(rows), truncated
+
+    def _fetch_bytes(self, sql: str, width: int, max_rows: int, max_bytes: int) -> tuple[list[tuple[Any, ...]], bool]:
+        names = [f"c{i}" for i in range(width)]
+        values = ", ".join(
+            f"typeof({n}), CASE typeof({n}) WHEN 'text' THEN CAST({n} AS BLOB) ELSE {n} END" for n in names
+        )
+        query = sql.strip().removesuffix(";")
+        table = self._fetch(f"WITH q({', '.join(names)}) AS (\n{query}\n) SELECT {values} FROM q", max_rows, max_bytes)
+        rows = [
+            tuple(
+                value.decode("utf-8", "replace") if kind == "text" else value
+                for kind, value in zip(row[::2], row[1::2], strict=True)
+            )
+            for row in table[1]
+        ]
+        return rows, table[2]
+
+
+def _refusal(script: str) -> str:
+    """Why a script is not even split, empty if it may be."""
+    if len(script) > LIMITS[apsw.SQLITE_LIMIT_SQL_LENGTH]:
+        return f"SQL text longer than {LIMITS[apsw.SQLITE_LIMIT_SQL_LENGTH]} characters"
+    if "\0" in script:
+        return "null character in the SQL text"
+    return "" if script.isascii() or _encodes(script) else "SQL text that is not valid Unicode"
+
+
+def _encodes(text: str) -> bool:
+    try:
+        text.encode()
+    except UnicodeEncodeError:  # a lone surrogate, as JSON escapes can make
+        return False
+    return True
+
+
+def _without_comments_before(sql: str) -> str:
+    text = sql.lstrip()
+    while text.startswith(("--", "/*")):
+        closing = "\n" if text.startswith("--") else "*/"
+        text = text.partition(closing)[2].lstrip()
+    return text
+
+
+def _is_query(sql: str) -> bool:
+    """Whether the text starts a query that can stand inside WITH."""
+    text = _without_comments_before(sql)
+    return text[:6].lower() in ("select", "values") or text[:4].lower() == "with"
