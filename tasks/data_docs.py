@@ -84,10 +84,14 @@ def _index_row(docs: Path, suite: SuitePage) -> str:
     state = ("bad", "✗ failed") if suite.failed else ("good", "✓ holds")
     if suite.failed and not suite.hard:
         state = ("note", "! advisory")
-    broken = "<br>".join(
-        html.escape(f"{failure['expectation']} {failure['column']}: {failure['observed']}") for failure in suite.failed
-    )
+    broken = "".join(_failure(failure) for failure in suite.failed)
     return (
         f"<tr><td>{name}</td><td class='{state[0]}'>{state[1]}</td><td class='n'>{suite.rows:,}</td>"
         f"<td class='n'>{suite.expectations}</td><td>{broken or 'none'}</td></tr>"
     )
+
+
+def _failure(failure: Mapping[str, Any]) -> str:
+    what = f"{failure['expectation']} {failure['column']}".strip() + f": {failure['observed']}"
+    rows = "".join(f"<li>{html.escape(str(row))}</li>" for row in failure["rows"])
+    return html.escape(what) + f"<ul>{rows}</ul>"
