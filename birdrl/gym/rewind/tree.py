@@ -1,0 +1,102 @@
+"""Syntax trees of verified SQL: one canonical spelling, and which table a column belongs to.
+
+Issue and solution are always written by the same generator, so that they differ by the edit alone.
+"""
+
+from __future__ import annotations
+
+import sqlglot
+from sqlglot import exp
+from sqlglot.dialects.sqlite import SQLite
+from sqlglot.errors import SqlglotError
+
+from birdrl.gym.schema import Column, Schema, Table
+
+AGGREGATES: tuple[type[exp.Func], ...] = (exp.Count, exp.Sum, exp.Avg, exp.Min, exp.Max)
+COMPARISONS: tuple[type[exp.Binary], ...] = (exp.EQ, exp.NEQ, exp.GT, exp.GTE, exp.LT, exp.LTE)
+
+
+class _CanonicalGenerator(SQLite.Generator):
+    """SQLite spelling with the negation where people put it: `x NOT IN (...)`, `x IS NOT NULL`."""
+
+    def not_sql(self, expression: exp.Not) -> str:
+        inner = expression.this
+        if isinstance(inner, exp.Is):
+            return f"{self.sql(inner, 'this')} IS NOT {self.sql(inner, 'expression')}"
+        if isinstance(inner, exp.In | exp.Between):
+            head = self.sql(inner, "this")
+            text = self.sql(inner)
+            if text.startswith(f"{head} "):
+                return f"{head} NOT {text[len(head) + 1 :]}"
+        return str(super().not_sql(expression))
+
+
+def render(tree: exp.Expression) -> str:
+    """The canonical SQLite text of a tree, on one line, without comments."""
+    return str(_CanonicalGenerator(dialect="sqlite", comments=False).generate(tree))
+
+
+def parse(sql: str) -> exp.Expression:
+    """Parse one statement of our own or verified SQL. Raises ValueError when it does not parse."""
+    try:
+        tree = sqlglot.parse_one(sql.strip().rstrip(";"), read="sqlite")
+    except SqlglotError as error:
+        raise ValueError(f"SQL does not parse: {sql!r}") from error
+    if not isinstance(tree, exp.Expression):
+        raise ValueError(f"SQL does not parse: {sql!r}")
+    return tree
+
+
+def canonical(sql: str) -> str:
+    """Canonical text of one statement. Statements whose syntax has no tree (triggers, savepoints) stay as they are."""
+    if sql.split(None, 1)[0].upper() == "SAVEPOINT" or " TRIGGER " in f" {sql.upper()} ":
+        return sql
+    return render(parse(sql))
+
+
+def is_ordered(tree: exp.Expression) -> bool:
+    """Whether the statement's rows have a defined order (a top-level ORDER BY)."""
+    return tree.args.get("order") is not None
+
+
+def table_names(tree: exp.Expression) -> list[str]:
+    """Names of the tables a tree reads or writes, in order of appearance, CTE names left out."""
+    ctes = {cte.alias.lower() for cte in tree.find_all(exp.CTE)}
+    names: list[str] = []
+    for table in tree.find_all(exp.Table):
+        if table.name and table.name.lower() not in ctes and table.name not in names:
+            names.append(table.name)
+    return names
+
+
+def _sources(select: exp.Expression) -> list[exp.Table]:
+    sources = []
+    holders = [select.args.get("from_"), *(select.args.get("joins") or [])]
+    for holder in holders:
+        if holder is not None and isinstance(holder.this, exp.Table):
+            sources.append(holder.this)
+    return sources
+
+
+def owner(column: exp.Column, schema: Schema) -> tuple[Table, Column] | None:
+    """Table and schema column that a column reference means, or None (alias, star, derived table)."""
+    scope = column.find_ancestor(exp.Select)
+    while scope is not None:
+        for source in _sources(scope):
+            if column.table and source.alias_or_name.lower() != column.table.lower():
+                continue
+            table = schema.table(source.name)
+            found = table.column(column.name) if table else None
+            if table and found:
+                return table, found
+        scope = scope.find_ancestor(exp.Select)
+    return None
+
+
+def literal_text(node: exp.Expression | None) -> str | None:
+    """A literal as a person writes it (strings in single quotes), or None when the node is not a literal."""
+    if isinstance(node, exp.Neg) and isinstance(node.this, exp.Literal):
+        return f"-{node.this.this}"
+    if isinstance(node, exp.Literal):
+        return f"'{node.this}'" if node.is_string else str(node.this)
+    return None
