@@ -23,7 +23,7 @@ from birdrl.rewards.execution import Blame
 from birdrl.sql.observation import render
 
 if TYPE_CHECKING:
-    from birdrl.sql.pool import Lease
+    from birdrl.sql.lease import Lease
     from birdrl.sql.results import StatementResult
 
 MAX_CALLS_PER_TURN = 4

@@ -10,7 +10,11 @@ from birdrl.distill.edits import ThoughtError, apply_edits, write_edits
 from birdrl.distill.tokens import tokenize
 
 CASES = [
-    ("SELECT id FROM o WHERE price > 20", "SELECT id FROM o WHERE price >= 20", ["Replace `price > 20` with `price >= 20`."]),
+    (
+        "SELECT id FROM o WHERE price > 20",
+        "SELECT id FROM o WHERE price >= 20",
+        ["Replace `price > 20` with `price >= 20`."],
+    ),
     ("SELECT COUNT(DISTINCT city) FROM t", "SELECT COUNT(city) FROM t", ["Remove `DISTINCT`."]),
     ("SELECT name, price FROM t", "SELECT name FROM t", ["Remove `, price`."]),
     ("UPDATE t SET a = 1", "UPDATE t SET a = 1 WHERE id = 3", ["Insert `WHERE id = 3` after `a = 1`."]),
@@ -19,7 +23,11 @@ CASES = [
         "SELECT name, price FROM t ORDER BY price DESC LIMIT 5",
         ["Insert `, price` after `name`.", "Insert `DESC` after `price`."],
     ),
-    ("INSERT INTO t VALUES (1)", "INSERT INTO t VALUES (1);\nDROP TABLE u", ["Insert `;\nDROP TABLE u` after `VALUES (1)`."]),
+    (
+        "INSERT INTO t VALUES (1)",
+        "INSERT INTO t VALUES (1);\nDROP TABLE u",
+        ["Insert `;\nDROP TABLE u` after `VALUES (1)`."],
+    ),
 ]
 
 
@@ -43,7 +51,32 @@ def test_very_different_scripts_are_written_out():
     assert apply_edits(issue, f"All wrong. Write `{solution}`.") == solution
 
 
-_words = st.sampled_from("SELECT a b c d FROM t WHERE = > ( ) , ; 1 'x y' \"q\" AND OR . COUNT".split(" "))
+_words = st.sampled_from(
+    [
+        "SELECT",
+        "a",
+        "b",
+        "c",
+        "d",
+        "FROM",
+        "t",
+        "WHERE",
+        "=",
+        ">",
+        "(",
+        ")",
+        ",",
+        ";",
+        "1",
+        "'x",
+        "y'",
+        '"q"',
+        "AND",
+        "OR",
+        ".",
+        "COUNT",
+    ]
+)
 _scripts = st.lists(_words, min_size=1, max_size=14)
 
 
