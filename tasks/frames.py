@@ -65,15 +65,15 @@ def template_frame(store: TemplateStore) -> pd.DataFrame:
     return frame
 
 
-def share_frame(train: pd.DataFrame, wanted: Mapping[str, float]) -> pd.DataFrame:
-    """One row per issue category: its wanted and its actual share of the training instances, in points of 100."""
-    total = max(1, len(train))
-    norm = sum(wanted.values()) or 1.0
+def share_frame(sides: Mapping[str, pd.DataFrame], categories: Iterable[str]) -> pd.DataFrame:
+    """One row per issue category: its share of either side in points of 100, and the last side minus the first."""
     rows = []
-    for category, share in wanted.items():
-        actual = 100 * float((train["category"] == category).sum()) / total
-        target = 100 * share / norm
-        rows.append({"category": category, "wanted": target, "actual": actual, "difference": round(actual - target, 3)})
+    for category in categories:
+        shares = {
+            side: 100 * float((frame["category"] == category).mean()) for side, frame in sides.items() if len(frame)
+        }
+        first, *_, last = shares.values() if len(shares) > 1 else (0.0, 0.0)
+        rows.append({"category": category, **shares, "difference": round(last - first, 3)})
     return pd.DataFrame(rows)
 
 
