@@ -21,7 +21,7 @@ CREATE INDEX sale_item ON sale (item_id);
 
 def build_database(path: Path, script: str = SCHEMA) -> Path:
     connection = apsw.Connection(str(path))
-    connection.execute(script)
+    connection.execute(script).fetchall()
     connection.close()
     path.chmod(0o444)
     return path
