@@ -13,7 +13,9 @@ from birdrl.audit.normalise import fingerprint, normalise_sql, normalise_text
 from birdrl.errors import InputError
 from birdrl.gym.instance import Instance
 
-SOURCE_KEYS = ("source_id", "post_id")  # our own gym; Stack Overflow posts of the published one
+# Keys of `Instance.source`: the verified SQL of our own gym, the source of imported rows, a Stack Overflow post.
+SOURCE_KEYS = ("verified_sql", "source_id", "post_id")
+CONSTRUCTED = "constructed"  # written without a source
 
 
 @dataclass(frozen=True)
@@ -40,10 +42,10 @@ class Overlap:
 
 
 def source_id(instance: Instance) -> str | None:
-    """Where the instance's verified SQL came from, or None when its row does not say."""
+    """Where the instance's SQL came from, or None when it has no source or its row does not say."""
     for key in SOURCE_KEYS:
         value = instance.source.get(key)
-        if value not in (None, ""):
+        if value not in (None, "", CONSTRUCTED):
             return f"{key}:{value}"
     return None
 

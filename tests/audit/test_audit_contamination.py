@@ -116,6 +116,14 @@ def test_a_shared_source_is_excluded_and_unknown_sources_are_counted(make: MakeI
     assert result.counts()["train_without_source"] == 1
 
 
+def test_constructed_issues_share_no_source(make: MakeInstance, params: AuditParams) -> None:
+    train = [make("t0", source={"verified_sql": "constructed"}), make("t1", source={"verified_sql": "dev.json:4"})]
+    evaluation = [make("e0", source={"verified_sql": "constructed"})]
+    result = audit(train, evaluation, hashes(*train, *evaluation), params)
+    assert result.overlap.sources == ()
+    assert (result.kept, result.counts()["train_without_source"]) == ([True, True], 1)
+
+
 def test_issues_without_words_are_similar_to_nothing(make: MakeInstance, params: AuditParams) -> None:
     train, evaluation = [make("t0", "???", ["--"])], [make("e0", "!!!", ["--"])]
     result = audit(train, evaluation, hashes(*train, *evaluation), params)
