@@ -13,12 +13,13 @@ from birdrl.params import Params
 
 @dataclass(frozen=True)
 class Stage:
-    """A stage: its name, the stages whose outputs it reads, and the function that does the work."""
+    """A stage: its name, the stages whose outputs it reads, the function that does the work, its parameters."""
 
     name: str
     inputs: tuple[str, ...]
     function: str  # "module:function", imported only when the stage runs
     summary: str
+    sections: tuple[str, ...]  # parameter sections it may read: a change in any other never reruns it
 
 
 @dataclass(frozen=True)
@@ -27,6 +28,7 @@ class StageContext:
 
     `out` is a temporary folder that becomes `artifacts/<profile>/<stage>` when the function returns;
     `work` survives a kill (checkpoints to resume from) and is private to this stage and profile.
+    `params` has the sections that the stage declares; reading another is an AttributeError.
     """
 
     name: str
@@ -49,8 +51,8 @@ class StageContext:
         return path
 
 
-def _stage(name: str, inputs: str, function: str, summary: str) -> Stage:
-    return Stage(name, tuple(inputs.split()), function, summary)
+def _stage(name: str, inputs: str, function: str, summary: str, shared: str = "") -> Stage:
+    return Stage(name, tuple(inputs.split()), function, summary, ("seed", *shared.split(), name))
 
 
 STAGES: dict[str, Stage] = {
@@ -58,36 +60,46 @@ STAGES: dict[str, Stage] = {
     for stage in (
         _stage("templates", "", "birdrl.stages.templates:run", "check, hash and store the template databases"),
         _stage("gym", "templates", "birdrl.stages.gym:run", "turn verified SQL into gated, executable SQL issues"),
-        _stage("audit", "templates gym", "birdrl.stages.audit:run", "measure overlap of training and evaluation issues"),
+        _stage(
+            "audit", "templates gym", "birdrl.stages.audit:run",
+            "measure overlap of training and evaluation issues",
+        ),
         _stage("quality", "templates gym audit", "tasks.expectations:run", "check the data against its expectations"),
         _stage(
             "distill_reasoning", "templates audit quality", "birdrl.stages.distill:run_reasoning",
             "the teacher writes a thought for every issue",
+            shared="agent",
         ),
         _stage(
             "distill_trajectories", "templates audit quality", "birdrl.stages.distill:run_trajectories",
             "the teacher writes tool-use trajectories with real observations",
+            shared="agent",
         ),
         _stage("policy_init", "", "birdrl.stages.policy_init:run", "the model that training starts from"),
         _stage(
             "sft_reasoning", "policy_init distill_reasoning", "birdrl.stages.train:run_sft_reasoning",
             "stage 1: reasoning imitation",
+            shared="agent engine",
         ),
         _stage(
             "sft_tools", "sft_reasoning distill_trajectories", "birdrl.stages.train:run_sft_tools",
             "stage 2: tool-use imitation",
+            shared="agent engine",
         ),
         _stage(
             "rl_reasoning", "sft_tools templates audit", "birdrl.stages.train:run_rl_reasoning",
             "stage 3: single-turn GRPO",
+            shared="agent engine",
         ),
         _stage(
             "rl_agentic", "rl_reasoning templates audit", "birdrl.stages.train:run_rl_agentic",
             "stage 4: multi-turn GRPO on private replicas",
+            shared="agent engine",
         ),
         _stage(
             "evaluate", "templates gym policy_init sft_reasoning sft_tools rl_reasoning rl_agentic",
             "birdrl.stages.evaluate:run", "every checkpoint on the held-out databases",
+            shared="agent engine",
         ),
         _stage(
             "report",
