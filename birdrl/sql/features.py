@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from birdrl.sql.results import PolicySqlError
+from birdrl.sql.splitting import split_statements, without_comments_before
 
 
 @dataclass(frozen=True)
@@ -45,27 +46,40 @@ _CREATED = {"TABLE": "create_table", "INDEX": "create_index", "VIEW": "create_vi
 def extract_features(script: str) -> SqlFeatures:
     """The features of an SQLite script. Raises PolicySqlError when it does not parse.
 
-    Function names occur as `function:<name>`, lower case. Statements that the parser knows only as a command
-    (triggers, pragmas with odd arguments) give what their leading words tell.
+    Function names occur as `function:<name>`, lower case. Statements without a syntax tree (triggers,
+    savepoints, VACUUM) give what their leading words tell.
     """
     import sqlglot
-    from sqlglot import exp
     from sqlglot.errors import SqlglotError
 
     logging.getLogger("sqlglot").setLevel(logging.ERROR)  # it warns about statements it knows only as a command
+    names: set[str] = set()
+    tables: set[str] = set()
+    pieces = [piece for piece in split_statements(script) if without_comments_before(piece).strip("; \t\r\n\f")]
     try:
-        trees = [tree for tree in sqlglot.parse(script, read="sqlite") if tree is not None]
-        names: set[str] = set()
-        tables: set[str] = set()
-        for tree in trees:
-            if isinstance(tree, exp.Semicolon):  # comments after the last statement
+        for piece in pieces:
+            leading = _leading_feature(piece)
+            if leading:
+                names.add(leading)
                 continue
-            _collect(tree, names, tables)
+            for tree in sqlglot.parse(piece, read="sqlite"):
+                if tree is not None:
+                    _collect(tree, names, tables)
     except SqlglotError as error:
         raise PolicySqlError(f"the SQL does not parse: {str(error).splitlines()[0]}") from error
     except RecursionError as error:
         raise PolicySqlError("the SQL is nested too deeply to parse") from error
-    return SqlFeatures(frozenset(names), frozenset(tables), sum(not isinstance(tree, exp.Semicolon) for tree in trees))
+    return SqlFeatures(frozenset(names), frozenset(tables), len(pieces))
+
+
+def _leading_feature(statement: str) -> str:
+    """The feature of a statement that sqlglot has no syntax tree for, else empty."""
+    words = without_comments_before(statement)[:200].lower().rstrip("; ").split()
+    if words[0] == "create" and "trigger" in words[:3]:
+        return "create_trigger"
+    return {"savepoint": "transaction", "release": "transaction", "vacuum": "vacuum", "reindex": "reindex"}.get(
+        words[0], ""
+    )
 
 
 def _collect(tree: Any, names: set[str], tables: set[str]) -> None:
@@ -123,22 +137,11 @@ def _structural(node: Any, names: set[str]) -> None:
         names.add(f"insert_or_{str(node.args['alternative']).lower()}")
         names.add("upsert")
     elif isinstance(node, exp.Command):
-        _command(node, names)
+        names.add(str(node.this).lower())
     if isinstance(node, exp.Select | exp.SetOperation) and _is_subquery(node):
         names.add("subquery")
         if isinstance(node, exp.Select) and _is_correlated(node):
             names.add("correlated_subquery")
-
-
-def _command(node: Any, names: set[str]) -> None:
-    first = str(node.this).lower()
-    words = (first + " " + str(node.expression or "")).lower().split()
-    if first == "create" and "trigger" in words[:4]:
-        names.add("create_trigger")
-    elif first in ("savepoint", "release", "begin", "end"):
-        names.add("transaction")
-    else:
-        names.add(first)
 
 
 def _refers_to_itself(cte: Any) -> bool:

@@ -135,6 +135,10 @@ class Lease:
         do nothing."""
         self._pool.finish(self, "released")
 
+    def kill_worker(self) -> None:
+        """For the pool: end a call that runs beyond the lease's deadline."""
+        self._worker.kill()
+
     def __enter__(self) -> Lease:
         return self
 

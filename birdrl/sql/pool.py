@@ -241,7 +241,7 @@ class ReplicaPool:
 
     def _open(self, replica: Replica, template: Path) -> WorkerProcess:
         worker = replica.process.result(TRANSFER_TIMEOUT_S)
-        worker.send("lease", os.fspath(template), self.config.overlay_mb << 20)
+        worker.send("lease", os.path.abspath(template), self.config.overlay_mb << 20)
         try:
             kind, *rest = worker.receive(TRANSFER_TIMEOUT_S)
         except WorkerTimeoutError:
@@ -311,7 +311,7 @@ class ReplicaPool:
             for lease in [lease for lease in self._registry.values() if lease.deadline < now]:
                 self._counters.reclaims += 1
                 if lease.busy:
-                    lease.replica.process.result().kill()
+                    lease.kill_worker()
                 self.finish(
                     lease, f"reclaimed after {self.config.lease_timeout_s:g} s; raise lease_timeout_s if it was in use"
                 )

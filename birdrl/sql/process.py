@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from birdrl.errors import InfraError
-from birdrl.sql.worker import receive_message, send_message
+from birdrl.sql.worker import pack_message, receive_message
 
 _CODE = "import sys; sys.path[:] = sys.argv[4:]; from birdrl.sql.worker import main; main(*map(int, sys.argv[1:4]))"
 TRANSFER_TIMEOUT_S = 60.0  # for moving a message whose first bytes are there, or an idle worker's answer
@@ -24,15 +24,16 @@ class WorkerTimeoutError(Exception):
 class WorkerProcess:
     """One worker process. Not thread-safe, except `kill`.
 
-    Replies to `execute`: ("begun", sql), ("stepped",), ("result", fields) for each statement, then
-    ("end", dirty, overlay_bytes).
+    Replies to `execute`: ("begun", sql), for a larger result ("stepped",), and ("result", fields) for each
+    statement, then ("end", dirty, overlay_bytes).
     """
 
     def __init__(self, memory_bytes: int) -> None:
         """Start it with vfork and exec: the size of this process does not matter. Returns before it is ready."""
         ours, theirs = socket.socketpair()
         # Isolated start without site: imports exactly what this process would import, in a few milliseconds.
-        paths = [str(Path(__file__).resolve().parents[2]), *(path for path in sys.path if path)]
+        # Absolute, because the worker leaves this folder.
+        paths = [str(Path(__file__).resolve().parents[2]), *(os.path.abspath(path) for path in sys.path if path)]
         command = [sys.executable, "-I", "-S", "-c", _CODE, str(theirs.fileno()), str(os.getpid()), str(memory_bytes)]
         environment = {key: os.environ[key] for key in ("LD_LIBRARY_PATH", "TMPDIR") if key in os.environ}
         try:
@@ -59,7 +60,7 @@ class WorkerProcess:
         """Raises InfraError when the worker is dead."""
         self._sock.settimeout(TRANSFER_TIMEOUT_S)
         try:
-            send_message(self._sock, message)
+            self._sock.sendall(pack_message(*message))
         except OSError as error:
             raise self._death() from error
 

@@ -11,28 +11,11 @@ import apsw
 from birdrl.sql.overlay import Overlay, OverlayVFS, Template
 from birdrl.sql.policy import LIMITS, Policy
 from birdrl.sql.results import StatementResult, Status
+from birdrl.sql.splitting import split_statements, without_comments_before
 
 PROGRESS_OPS = 1000  # virtual-machine steps between two looks at the clock: no measurable cost
 MAX_RESULT_BYTES = 16_000_000  # of one script's rows; beyond, results are marked as truncated
 MAX_STATEMENTS = 2_000  # in one script
-
-
-def split_statements(script: str) -> Iterator[str]:
-    """The statements of a script, comments included, by SQLite's own test of completeness.
-
-    Semicolons inside strings, comments and trigger bodies do not split. What follows the last complete
-    statement is yielded as it is.
-    """
-    start = 0
-    end = script.find(";")
-    while end >= 0:
-        piece = script[start : end + 1]
-        if apsw.complete(piece):
-            yield piece
-            start = end + 1
-        end = script.find(";", end + 1)
-    if script[start:].strip():
-        yield script[start:]
 
 
 def _size(row: tuple[Any, ...]) -> int:
@@ -49,7 +32,7 @@ class Session:
         self.template = template
         self.overlay_bytes = overlay_bytes
         self.policy = Policy()
-        self._deadline = 0.0
+        self._deadline = float("inf")  # of the running statement, for the progress handler
         self._build()
 
     def _build(self) -> None:
@@ -101,12 +84,11 @@ class Session:
         script_timeout_s: float,
         max_rows: int,
         begun: Callable[[str], None] = lambda sql: None,
-        stepped: Callable[[], None] = lambda: None,
     ) -> Iterator[StatementResult]:
         """Run a script statement by statement, stopping after the first that is not ok.
 
         Limits in seconds, per statement and for the whole script. `begun` is called before SQLite gets a
-        statement, `stepped` when it has let go of it. Pieces that hold nothing but comments give no result.
+        statement. Pieces that hold nothing but comments give no result.
         """
         end = time.monotonic() + script_timeout_s
         bytes_left = MAX_RESULT_BYTES
@@ -114,14 +96,17 @@ class Session:
         if refusal:
             yield StatementResult(script[:200], "error", message=refusal)
             return
-        pieces = (piece for piece in split_statements(script) if _without_comments_before(piece).strip("; \t\r\n\f"))
+        pieces = (piece for piece in split_statements(script) if without_comments_before(piece).strip("; \t\r\n\f"))
         for number, piece in enumerate(pieces):
             if number >= MAX_STATEMENTS:
                 yield StatementResult(piece, "error", message=f"more than {MAX_STATEMENTS} statements in one call")
                 return
+            left = end - time.monotonic()
+            if left <= 0:
+                yield StatementResult(piece.strip(), "timeout", message=f"the script took {script_timeout_s:.3g} s")
+                return
             begun(piece.strip())
-            result = self._execute_one(piece, min(timeout_s, end - time.monotonic()), max_rows, bytes_left)
-            stepped()
+            result = self._execute_one(piece, min(timeout_s, left), max_rows, bytes_left)
             yield result
             if not result.ok:
                 return
@@ -175,7 +160,7 @@ class Session:
                 max_bytes -= _size(row)
         except UnicodeDecodeError:
             # apsw has no hook for text that is not UTF-8. Reading is free of effects: ask again for the bytes.
-            columns, readonly = started[0]
+            columns, readonly = started[0] if started else ((), False)
             cursor.close(True)
             if not readonly or not columns or not _is_query(sql):
                 raise
@@ -183,7 +168,7 @@ class Session:
         finally:
             self.policy.executing = False
             cursor.close(True)
-        return started[0][0], tuple(rows), truncated
+        return started[0][0] if started else (), tuple(rows), truncated
 
     def _fetch_bytes(self, sql: str, width: int, max_rows: int, max_bytes: int) -> tuple[list[tuple[Any, ...]], bool]:
         names = [f"c{i}" for i in range(width)]
@@ -219,15 +204,7 @@ def _encodes(text: str) -> bool:
     return True
 
 
-def _without_comments_before(sql: str) -> str:
-    text = sql.lstrip()
-    while text.startswith(("--", "/*")):
-        closing = "\n" if text.startswith("--") else "*/"
-        text = text.partition(closing)[2].lstrip()
-    return text
-
-
 def _is_query(sql: str) -> bool:
     """Whether the text starts a query that can stand inside WITH."""
-    text = _without_comments_before(sql)
+    text = without_comments_before(sql)
     return text[:6].lower() in ("select", "values") or text[:4].lower() == "with"

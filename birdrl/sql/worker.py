@@ -15,7 +15,6 @@ import resource
 import signal
 import socket
 import struct
-import tempfile
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -29,12 +28,13 @@ from birdrl.sql.session import Session
 
 _HEADER = struct.Struct("<Q")
 _PR_SET_PDEATHSIG = 1
+SMALL_ROWS = 20  # results up to this size are packed within any grace
 
 
-def send_message(sock: socket.socket, message: tuple[Any, ...]) -> None:
-    """Write one message; blocks until the other end has taken it or the socket's timeout is over."""
+def pack_message(*message: Any) -> bytes:
+    """A message as it goes over the socket."""
     body = marshal.dumps(message)
-    sock.sendall(_HEADER.pack(len(body)) + body)
+    return _HEADER.pack(len(body)) + body
 
 
 def receive_message(sock: socket.socket) -> tuple[Any, ...] | None:
@@ -65,7 +65,8 @@ def _confine(parent_pid: int, memory_bytes: int) -> None:
     ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
     if os.getppid() != parent_pid:  # the parent died before the line above
         os._exit(1)
-    folder = tempfile.mkdtemp(prefix="birdrl-")
+    folder = os.path.join(os.environ.get("TMPDIR", "/tmp"), f"birdrl-{parent_pid}-{os.getpid()}")
+    os.mkdir(folder, 0o700)
     os.chdir(folder)
     os.rmdir(folder)
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
@@ -108,54 +109,57 @@ class _Server:
             try:
                 session = self.session = Session(Template(template), overlay_bytes)
             except InputError as error:
-                send_message(self.sock, ("refused", str(error)))
+                self.sock.sendall(pack_message("refused", str(error)))
                 return
             except apsw.Error as error:
-                send_message(self.sock, ("refused", f"{path}: SQLite cannot open the template ({error}); rebuild it"))
+                self.sock.sendall(
+                    pack_message("refused", f"{path}: SQLite cannot open the template ({error}); rebuild it")
+                )
                 return
             _limit_memory(self.memory_bytes + overlay_bytes)
-        self._end()
+        self.sock.sendall(self._end())
 
     def execute(self, script: str, timeout_s: float, script_timeout_s: float, max_rows: int) -> None:
         session = self._current()
         _limit_cpu(script_timeout_s)
-        results = session.execute(
-            script,
-            timeout_s,
-            script_timeout_s,
-            max_rows,
-            begun=lambda sql: send_message(self.sock, ("begun", sql)),
-            stepped=lambda: send_message(self.sock, ("stepped",)),
-        )
-        for r in results:
+        waiting = b""  # the previous result travels with what comes next: one system call less
+
+        def begun(sql: str) -> None:
+            nonlocal waiting
+            self.sock.sendall(waiting + pack_message("begun", sql))
+            waiting = b""
+
+        for r in session.execute(script, timeout_s, script_timeout_s, max_rows, begun):
+            if len(r.rows) > SMALL_ROWS:  # packing takes time that is not the statement's
+                self.sock.sendall(pack_message("stepped"))
             fields = (r.sql, r.status, r.columns, r.rows, r.truncated, r.message, r.rows_changed, r.elapsed_s)
-            send_message(self.sock, ("result", fields))
-        self._end()
+            waiting += pack_message("result", fields)
+        self.sock.sendall(waiting + self._end())
 
     def reopen(self) -> None:
         self._current().reopen()
-        self._end()
+        self.sock.sendall(self._end())
 
     def features(self, script: str) -> None:
         from birdrl.sql.features import extract_features  # the parser is loaded only where it is needed
 
-        send_message(self.sock, ("ready",))
+        self.sock.sendall(pack_message("ready"))
         _limit_cpu(60)
         try:
             found = extract_features(script)
         except PolicySqlError as error:
-            send_message(self.sock, ("unparsed", str(error)))
+            self.sock.sendall(pack_message("unparsed", str(error)))
         else:
-            send_message(self.sock, ("features", sorted(found.names), sorted(found.tables), found.statements))
+            self.sock.sendall(pack_message("features", sorted(found.names), sorted(found.tables), found.statements))
 
     def _current(self) -> Session:
         if self.session is None:
             raise RuntimeError("no lease is open in this worker")
         return self.session
 
-    def _end(self) -> None:
+    def _end(self) -> bytes:
         session = self._current()
-        send_message(self.sock, ("end", session.dirty, len(session.overlay)))
+        return pack_message("end", session.dirty, len(session.overlay))
 
 
 def main(fd: int, parent_pid: int, memory_bytes: int) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import os
 import signal
 import subprocess
@@ -129,22 +130,22 @@ def test_the_event_loop_never_blocks(template: Path) -> None:
         async def trajectory(number: int) -> int:
             lease = await pool.acquire_async(f"t{number}", template)
             with lease:
-                (result,) = await lease.execute_async(ENDLESS, timeout_s=0.15)
+                (result,) = await lease.execute_async(ENDLESS, timeout_s=0.8)
                 assert result.status == "timeout"
                 await lease.execute_async(f"DELETE FROM item WHERE id <= {number % 3}")
                 rows = (await lease.execute_async(COUNT))[0].rows
                 return int(rows[0][0])
 
         watcher = asyncio.create_task(watch())
-        counts = await asyncio.gather(*(trajectory(number) for number in range(8)))
+        counts = await asyncio.gather(*(trajectory(number) for number in range(4)))
         done.set()
         await watcher
         return counts, longest
 
     with ReplicaPool(PoolConfig(workers=2)) as pool:
         counts, longest = asyncio.run(main())
-    assert counts == [4 - number % 3 for number in range(8)]
-    assert longest < 0.14  # less than one statement: nothing waited for SQL inside the loop
+    assert counts == [4 - number % 3 for number in range(4)]
+    assert longest < 0.6  # less than one statement: nothing waited for SQL inside the loop
 
 
 def test_cancelled_waiting_loses_no_replica(template: Path) -> None:
@@ -194,6 +195,18 @@ def test_a_lease_beyond_its_deadline_is_reclaimed_in_the_middle_of_a_statement(t
             assert count(lease) == 4
 
 
+def test_a_kill_and_a_reclaim_at_the_same_time_cost_no_replica(template: Path) -> None:
+    for lease_timeout_s in (0.1, 0.35, 0.45):
+        config = PoolConfig(workers=1, statement_timeout_s=0.1, lease_timeout_s=lease_timeout_s, acquire_timeout_s=20)
+        with ReplicaPool(config) as pool:
+            lease = pool.acquire("bomber", template)
+            with contextlib.suppress(InfraError):  # which of the two comes first is left to the clock
+                assert lease.execute(BOMB)[-1].status == "killed"
+            lease.release()
+            with pool.acquire("next", template) as lease:
+                assert count(lease) == 4
+
+
 def test_a_statement_that_cannot_be_interrupted_is_killed_in_time(template: Path) -> None:
     with ReplicaPool(PoolConfig(workers=1, statement_timeout_s=0.3)) as pool:
         lease = pool.acquire("bomber", template)
@@ -203,7 +216,7 @@ def test_a_statement_that_cannot_be_interrupted_is_killed_in_time(template: Path
         elapsed = time.monotonic() - start
         assert [result.status for result in results] == ["ok", "killed"]
         assert results[1].sql == f"{BOMB};"
-        assert elapsed < 0.3 + 0.25 + 0.5  # half a second of slack for a busy machine
+        assert elapsed < 0.3 + 0.25 + 2.0  # slack for a busy machine; left alone it takes far longer
         assert not alive(before)
         (again,) = lease.execute(COUNT)
         assert (again.status, again.message) == ("killed", "an earlier statement was killed and the session is lost")
@@ -265,9 +278,11 @@ def test_workers_write_no_files_and_die_with_their_parent(template: Path) -> Non
     assert len(pids) == 2
     assert all(alive(pid) for pid in pids)
     for pid in pids:
+        deadline = time.monotonic() + 20
+        while "Max file size             0 " not in Path(f"/proc/{pid}/limits").read_text():
+            assert time.monotonic() < deadline, "the worker never confined itself"
+            time.sleep(0.01)
         assert os.readlink(f"/proc/{pid}/cwd").endswith("(deleted)")
-        limits = Path(f"/proc/{pid}/limits").read_text()
-        assert "Max file size             0 " in limits
     parent.kill()
     parent.wait()
     parent.stdout.close()

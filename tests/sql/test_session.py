@@ -10,7 +10,8 @@ import pytest
 
 from birdrl.sql import StatementResult
 from birdrl.sql.overlay import Template
-from birdrl.sql.session import Session, split_statements
+from birdrl.sql.session import Session
+from birdrl.sql.splitting import split_statements
 
 
 @pytest.fixture
