@@ -24,10 +24,10 @@ def words(name: str) -> str:
     return " ".join(re.split(r"[\s_\-.]+", _CAMEL.sub(" ", name).strip(" _-."))).lower() or name
 
 
-def table_names(connection: apsw.Connection) -> list[str]:
+def table_names(connection: apsw.Connection, database: str = "main") -> list[str]:
     """Ordinary and virtual tables in order of creation, without SQLite's own and shadow tables."""
-    kinds = {row[1]: row[2] for row in connection.execute("PRAGMA main.table_list")}
-    names = connection.execute("SELECT name FROM sqlite_master WHERE type = 'table' ORDER BY rowid")
+    kinds = {row[1]: row[2] for row in connection.execute(f"PRAGMA {database}.table_list")}
+    names = connection.execute(f"SELECT name FROM {database}.sqlite_master WHERE type = 'table' ORDER BY rowid")
     return [str(n) for (n,) in names if kinds.get(n) in ("table", "virtual") and not str(n).startswith("sqlite_")]
 
 

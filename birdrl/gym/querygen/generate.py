@@ -1,0 +1,79 @@
+"""Draw shapes until enough different queries have passed the check."""
+
+from __future__ import annotations
+
+from random import Random
+
+from birdrl.gym.querygen import shapes_basic as basic
+from birdrl.gym.querygen import shapes_nested as nested
+from birdrl.gym.querygen import shapes_window as window
+from birdrl.gym.querygen.shapes_basic import Draft, Shape
+from birdrl.gym.querygen.source import Database
+from birdrl.gym.select_check import SelectChecker, SelectRejected
+from birdrl.gym.templates import TemplateStore
+from birdrl.gym.values import DatabaseValues
+
+# How often each shape is drawn: our choice, everyday shapes most, every SQL feature of the gym somewhere.
+WEIGHTS: dict[Shape, int] = {
+    basic.listing: 20,
+    basic.counting: 9,
+    basic.aggregating: 10,
+    basic.grouping: 18,
+    basic.top_rows: 12,
+    basic.distinct_values: 5,
+    basic.case_groups: 5,
+    basic.share: 5,
+    nested.member_of: 8,
+    nested.above_average: 6,
+    nested.extreme: 4,
+    nested.with_query: 5,
+    window.best_per_group: 4,
+    window.ranked: 3,
+    window.running_total: 3,
+    nested.set_operation: 5,
+    window.by_period: 7,
+    window.days_between: 4,
+    nested.count_children: 7,
+    nested.without_match: 3,
+    window.replaced_null: 4,
+}
+MAX_CHARS = 260
+TRIES_PER_QUERY = 12
+MAX_STEPS = 4_000_000  # about a tenth of a second; a reference that takes longer makes every rollout slow
+
+
+def generate(store: TemplateStore, db_id: str, seed: int, count: int, *, max_rows: int = 2_000) -> list[Draft]:
+    """Up to `count` different checked queries in canonical form; fewer when the database offers no more.
+
+    The same store, id and seed give the same list; a shorter list is a prefix of a longer one.
+    """
+    rng = Random(f"{seed}/{db_id}/queries")
+    values = DatabaseValues(store, db_id)
+    checker = SelectChecker(store.path(db_id), values.schema, max_steps=MAX_STEPS, time_limit_s=60.0, max_rows=max_rows)
+    try:
+        db = Database(values)
+        accepted: dict[str, Draft] = {}
+        shapes, weights = list(WEIGHTS), list(WEIGHTS.values())
+        for _ in range(count * TRIES_PER_QUERY):
+            if len(accepted) == count:
+                break
+            draft = rng.choices(shapes, weights)[0](db, rng)
+            if draft is None:
+                continue
+            checked = _checked(checker, draft)
+            if checked:
+                accepted.setdefault(checked.sql, checked)
+        return list(accepted.values())
+    finally:
+        checker.close()
+        values.close()
+
+
+def _checked(checker: SelectChecker, draft: Draft) -> Draft | None:
+    """The draft in canonical form, or None when it is no use as a reference (empty, too long, nothing but zeros)."""
+    try:
+        result = checker.check(draft.sql)
+    except SelectRejected:
+        return None
+    hollow = len(result.rows) == 1 and all(value in (None, 0) for value in result.rows[0])
+    return None if hollow or len(result.sql) > MAX_CHARS else Draft(result.sql, draft.question)
