@@ -1,0 +1,1 @@
+"""Measuring policies: greedy trajectories on held-out databases, success rates with intervals."""

@@ -1,0 +1,92 @@
+"""The batched greedy decoder against transformers' own generate, on a random tiny model."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+import torch
+from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
+from transformers import PreTrainedTokenizerFast, Qwen2Config, Qwen2ForCausalLM
+
+from birdrl.agent.templating import CHAT_TEMPLATE, END
+from birdrl.agent.tools import TOOLS
+from birdrl.errors import InputError
+from birdrl.evaluation.hf_policy import HfPolicy
+
+TEXTS = ["SELECT a FROM t", "fix: SELECT count(*) FROM orders WHERE price > 20", "x", "UPDATE t SET a = 1"]
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    raw = Tokenizer(models.BPE())
+    raw.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
+    raw.decoder = decoders.ByteLevel()
+    special = ["<|endoftext|>", "<|im_start|>", END]
+    alphabet = pre_tokenizers.ByteLevel.alphabet()
+    raw.train_from_iterator(
+        TEXTS, trainers.BpeTrainer(vocab_size=300, special_tokens=special, initial_alphabet=alphabet)
+    )
+    tokenizer = PreTrainedTokenizerFast(tokenizer_object=raw, eos_token=END, pad_token="<|endoftext|>")
+    torch.manual_seed(3)
+    config = Qwen2Config(
+        vocab_size=len(tokenizer), hidden_size=32, intermediate_size=64, num_hidden_layers=2, num_attention_heads=4,
+        num_key_value_heads=2, eos_token_id=tokenizer.eos_token_id, pad_token_id=tokenizer.pad_token_id,
+        bos_token_id=None, tie_word_embeddings=False,
+    )  # fmt: skip
+    path = tmp_path_factory.mktemp("model")
+    model = Qwen2ForCausalLM(config)
+    with torch.no_grad():
+        model.lm_head.weight[tokenizer.eos_token_id] *= 6  # a random model would hardly ever end a turn
+    model.save_pretrained(path)
+    tokenizer.save_pretrained(path)
+    return path
+
+
+@pytest.fixture(scope="module")
+def policy(folder: Path) -> HfPolicy:
+    return HfPolicy(folder, threads=1)
+
+
+def test_a_batch_equals_one_by_one_generation(policy: HfPolicy):
+    sequences = [policy._ids(text) for text in TEXTS]
+    limits = [30, 12, 30, 1]
+    batch = policy.generate(sequences, limits)
+    for ids, limit, generation in zip(sequences, limits, batch, strict=True):
+        whole = policy.model.generate(torch.tensor([ids]), max_new_tokens=limit, do_sample=False)[
+            0, len(ids) :
+        ].tolist()
+        ended = whole[-1] == policy._end
+        assert generation.finished == ended
+        assert generation.ids == (whole[:-1] if ended else whole)
+    assert {generation.finished for generation in batch} == {True, False}
+
+
+def test_the_order_of_a_batch_does_not_matter(policy: HfPolicy):
+    sequences = [policy._ids(text) for text in TEXTS]
+    forwards = policy.generate(sequences, [20] * 4)
+    assert policy.generate(sequences[::-1], [20] * 4)[::-1] == forwards
+
+
+def test_generation_leaves_the_tokenizer_without_padding(policy: HfPolicy):
+    policy.generate([[5], [5, 6, 7]], [2, 2])
+    assert policy.tokenizer.backend_tokenizer.padding is None
+
+
+def test_prompt_and_continuation_follow_the_template(policy: HfPolicy):
+    messages = [{"role": "system", "content": "Fix."}, {"role": "user", "content": "SELECT a"}]
+    prompt = policy.prompt(messages, TOOLS)
+    assert policy.tokenizer.chat_template == CHAT_TEMPLATE
+    turn = [*policy._ids("look"), *policy.continuation("a\n1")]
+    dialogue = [*messages, {"role": "assistant", "content": "look"}, {"role": "tool", "content": "a\n1"}]
+    assert prompt + turn == policy.prompt(dialogue, TOOLS)
+
+
+def test_no_room_left_gives_an_empty_turn(policy: HfPolicy):
+    (generation,) = policy.generate([[5]], [0])
+    assert (generation.ids, generation.text, generation.finished) == ([], "", False)
+
+
+def test_a_folder_that_is_no_model_is_named(tmp_path: Path):
+    with pytest.raises(InputError, match=r"no config\.json"):
+        HfPolicy(tmp_path, threads=1)
