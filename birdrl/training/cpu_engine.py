@@ -41,13 +41,15 @@ def register_packed_attention(name: str) -> None:
         position_ids: torch.Tensor | None = None,
         **kwargs: Any,
     ) -> tuple[torch.Tensor, None]:
-        """Shapes: query (1, heads, tokens, dim), key and value (1, kv_heads, tokens, dim) -> (1, tokens, heads, dim)."""
+        """query (1, heads, tokens, dim), key and value (1, kv_heads, tokens, dim) -> (1, tokens, heads, dim)."""
         if query.shape[0] != 1 or position_ids is None or attention_mask is not None:
             raise ValueError("packed_sdpa takes one packed row with position ids and no mask (use_remove_padding=True)")
         starts = (position_ids.reshape(-1) == 0).nonzero().flatten().tolist()
         bounds = zip(starts, [*starts[1:], query.shape[2]], strict=True)
         parts = [
-            sdpa_attention_forward(module, query[:, :, a:b], key[:, :, a:b], value[:, :, a:b], None, is_causal=True, **kwargs)[0]
+            sdpa_attention_forward(
+                module, query[:, :, a:b], key[:, :, a:b], value[:, :, a:b], None, is_causal=True, **kwargs
+            )[0]
             for a, b in bounds
         ]
         return torch.cat(parts, dim=1), None

@@ -59,7 +59,9 @@ def write_imitation_data(
             continue
         rows.append({"instance_id": sample["instance_id"], "input_ids": ids, "loss_mask": mask})
     if not rows:
-        raise InputError(f"{source}: no sample of at most {max_length} tokens ({too_long} are longer); raise max_length")
+        raise InputError(
+            f"{source}: no sample of at most {max_length} tokens ({too_long} are longer); raise max_length"
+        )
     random.Random(seed).shuffle(rows)
     _write(target, rows)
     tokens = sum(len(row["input_ids"]) for row in rows)

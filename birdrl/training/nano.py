@@ -18,7 +18,7 @@ _STATEMENTS = (
     "SELECT DISTINCT t1.{c} FROM {t} AS t1 JOIN {u} AS t2 ON t1.id = t2.{t}_id WHERE t2.{d} >= {n}",
     "SELECT AVG({d}), MAX({d}), MIN({d}), SUM({d}) FROM {t} WHERE {c} LIKE '%{c}%' AND {d} BETWEEN {n} AND 10{n}",
     "SELECT {c} FROM {t} WHERE {d} IS NOT NULL AND id NOT IN (SELECT {t}_id FROM {u})",
-    "WITH ranked AS (SELECT {c}, ROW_NUMBER() OVER (PARTITION BY {d} ORDER BY {c}) AS rank FROM {t}) SELECT * FROM ranked",
+    "WITH r AS (SELECT {c}, ROW_NUMBER() OVER (PARTITION BY {d} ORDER BY {c}) AS rank FROM {t}) SELECT * FROM r",
     "SELECT CASE WHEN {d} < {n} THEN 'low' ELSE 'high' END AS {c} FROM {t} LEFT JOIN {u} ON {u}.id = {t}.{u}_id",
     "UPDATE {t} SET {d} = {d} + {n} WHERE {c} = '{c}'; DELETE FROM {u} WHERE id = {n}",
     "INSERT INTO {t} (id, {c}, {d}) VALUES ({n}, '{c}', {n}) ON CONFLICT (id) DO UPDATE SET {c} = excluded.{c}",
