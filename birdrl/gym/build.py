@@ -12,10 +12,11 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
 from random import Random
+from threading import Lock
 from typing import Any
 
 from birdrl.errors import InputError
-from birdrl.gym.instance import CATEGORIES, Category, Instance
+from birdrl.gym.instance import CATEGORIES, Instance
 from birdrl.gym.rewind.gates import Gates
 from birdrl.gym.rewind.rewinder import DatabaseRewinder
 from birdrl.gym.templates import TemplateStore
@@ -23,6 +24,7 @@ from birdrl.gym.verified import VerifiedSql, generate_verified, read_gold_files
 from birdrl.params import GymParams
 from birdrl.sql.pool import PoolConfig, ReplicaPool
 
+MIN_VERIFIED = 40  # generated queries per database, at least
 ROUNDS = 6  # how often databases that can are asked to make up for those that cannot
 
 
@@ -63,7 +65,7 @@ def split_databases(db_ids: Sequence[str], params: GymParams, seed: int) -> tupl
 def build_gym(
     store: TemplateStore, params: GymParams, seed: int, progress: Callable[[int], None] = lambda made: None
 ) -> Gym:
-    """Build the gym. `progress` is called with 1 for each accepted instance, from several threads.
+    """Build the gym. `progress` is called with 1 for each accepted instance, one call at a time.
 
     Fewer instances than wanted is not an error here: what could be made is returned, beside what was wanted.
     Raises InputError for bad parameters or gold files, InfraError when SQL workers fail.
@@ -71,13 +73,19 @@ def build_gym(
     verified, quarantine = _verified(store, params, seed)
     train, held_out = split_databases(sorted(verified), params, seed)
     config = PoolConfig(workers=params.workers, statement_timeout_s=params.statement_timeout_s, max_rows=5000)
+    lock = Lock()
+
+    def accepted() -> None:
+        with lock:
+            progress(1)
+
     with ReplicaPool(config) as pool, ThreadPoolExecutor(params.workers) as threads:
         gates = Gates(store, pool)
         rewinders = {
             db_id: DatabaseRewinder(gates, gates.view(db_id), items, seed) for db_id, items in sorted(verified.items())
         }
         for group, wanted in ((held_out, params.eval_instances), (train, params.train_instances)):
-            _fill([rewinders[db_id] for db_id in group], wanted, params, threads, progress)
+            _fill([rewinders[db_id] for db_id in group], wanted, params, threads, accepted)
     reasons: Counter[str] = Counter(row["reason"] for row in quarantine)
     for rewinder in rewinders.values():
         quarantine += rewinder.quarantine
@@ -97,7 +105,7 @@ def _fill(
     wanted: int,
     params: GymParams,
     threads: ThreadPoolExecutor,
-    progress: Callable[[int], None],
+    accepted: Callable[[], None],
 ) -> None:
     """Spread `wanted` instances evenly over databases; those with more to give make up for those without."""
     for _ in range(ROUNDS):
@@ -108,8 +116,10 @@ def _fill(
         portions = _portions(missing, [1.0] * len(able))
         work = []
         for rewinder, portion in zip(able, portions, strict=True):
-            quota = dict(zip(CATEGORIES, _portions(portion, [params.shares.get(c, 0.0) for c in CATEGORIES]), strict=True))
-            work.append(threads.submit(rewinder.extend, quota, lambda: progress(1)))
+            quota = dict(
+                zip(CATEGORIES, _portions(portion, [params.shares.get(c, 0.0) for c in CATEGORIES]), strict=True)
+            )
+            work.append(threads.submit(rewinder.extend, quota, accepted))
         for task in work:
             task.result()
 
@@ -145,9 +155,12 @@ def _verified(
         for item in accepted:
             by_db.setdefault(item.db_id, []).append(item)
         if not by_db:
-            raise InputError(f"gym.gold_sql: no usable query in {', '.join(params.gold_sql)} for the template databases")
+            raise InputError(
+                f"gym.gold_sql: no usable query in {', '.join(params.gold_sql)} for the template databases"
+            )
         return by_db, [{**vars(row), "reason": f"verified SQL: {row.reason}"} for row in rejected]
-    per_database = max(40, -(-(params.train_instances + params.eval_instances) // max(len(store.db_ids), 1)))
+    total = params.train_instances + params.eval_instances
+    per_database = max(MIN_VERIFIED, total // (2 * len(store.db_ids)))  # one verified SQL carries several issues
     for db_id in store.db_ids:
         by_db[db_id] = generate_verified(store, db_id, seed, per_database)
     return by_db, []

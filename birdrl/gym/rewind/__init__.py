@@ -1,4 +1,4 @@
-"""SQL-Rewind with the embedded taxonomy: from verified SQL to an issue, its solution and its tests (BIRD-RL, section 3)."""
+"""SQL-Rewind with the embedded taxonomy: from verified SQL to an issue, its solution and its tests."""
 
 from birdrl.gym.rewind import (
     aggregation,

@@ -59,7 +59,9 @@ def count_distinct_lost(bench: Bench) -> Draft | None:
         f"The counts are too high: each {column.name} should count once per {group.name}.",
         f"How many different {column.name} values has each {group.name}? Repeats are counted.",
     )
-    text = Text(report, f"repeated {column.name} values are counted again", f"count different {column.name} per {group.name}")
+    text = Text(
+        report, f"repeated {column.name} values are counted again", f"count different {column.name} per {group.name}"
+    )
     pattern = f"SELECT {g}, COUNT({{}}) FROM {t} GROUP BY {g}"
     return bench.select(pattern.format(c), pattern.format(f"DISTINCT {c}"), text)
 
@@ -67,9 +69,7 @@ def count_distinct_lost(bench: Bench) -> Draft | None:
 @construction("aggregation", "query")
 def count_null_rows(bench: Bench) -> Draft | None:
     """COUNT(*) counts rows whose value is missing."""
-    options = [
-        (t, c) for t in bench.data.tables() for c in t.columns if not c.not_null and bench.data.nulls(t, c) > 0
-    ]
+    options = [(t, c) for t in bench.data.tables() for c in t.columns if not c.not_null and bench.data.nulls(t, c) > 0]
     if not options:
         return None
     table, column = bench.rng.choice(options)
@@ -113,14 +113,19 @@ def wrong_group_column(bench: Bench, tree: exp.Expression) -> Text | None:
 @mutation("aggregation")
 def lost_group_by(bench: Bench, tree: exp.Expression) -> Text | None:
     """Everything collapses into one row."""
-    groups = [g for g in tree.find_all(exp.Group) if len(g.expressions) == 1 and isinstance(g.expressions[0], exp.Column)]
+    groups = [
+        g for g in tree.find_all(exp.Group) if len(g.expressions) == 1 and isinstance(g.expressions[0], exp.Column)
+    ]
     groups = [g for g in groups if g.parent is not None and not g.parent.args.get("having")]
     if not groups:
         return None
     group = bench.rng.choice(groups)
     column = group.expressions[0]
     phrase = bench.words.expression(column)
-    group.parent.set("group", None)
+    select = group.find_ancestor(exp.Select)
+    if select is None:
+        return None
+    select.set("group", None)
     report = bench.words.pick(
         f"I only get one row; there should be one per {column.sql()}.",
         f"Everything is lumped together, I need it for each {column.sql()}.",
@@ -141,7 +146,9 @@ def lost_having(bench: Bench, tree: exp.Expression) -> Text | None:
         return None
     clause.parent.set("having", None)
     report = bench.words.pick(
-        f"Only groups with {phrase} should stay.", f"Keep just the groups with {phrase}.", f"Small groups show up; need {phrase}."
+        f"Only groups with {phrase} should stay.",
+        f"Keep just the groups with {phrase}.",
+        f"Small groups show up; need {phrase}.",
     )
     return Text(report, "groups are not filtered", f"only groups with {phrase}")
 
@@ -180,10 +187,12 @@ def integer_division(bench: Bench) -> Draft | None:
     pattern = f"SELECT {g}, SUM({test}) * {{}} / COUNT(*) FROM {quoted(table.name)} GROUP BY {g}"
     what = "percentage" if percent else "share"
     report = bench.words.pick(
-        f"The {what} of {column.name} {value} per {group.name} comes out {'without' if percent else '0 or 1, without'} decimals.",
+        f"The {what} of {column.name} {value} per {group.name} comes out without decimals.",
         f"I need the {what} with decimals, but it is cut to a whole number.",
     )
-    text = Text(report, "integers are divided, so the fraction is cut off", f"the {what} of {column.name} {value} with decimals")
+    text = Text(
+        report, "integers are divided, so the fraction is cut off", f"the {what} of {column.name} {value} with decimals"
+    )
     whole = "100" if percent else "1"
     return bench.select(pattern.format(whole), pattern.format(f"{whole}.0"), text)
 
@@ -191,7 +200,12 @@ def integer_division(bench: Bench) -> Draft | None:
 @construction("aggregation", "query")
 def lost_correlation(bench: Bench) -> Draft | None:
     """Rows are compared with the overall figure instead of that of their own group."""
-    options = [(t, g, m) for t in bench.data.tables(max_rows=1500) for g in bench.data.groups(t) for m in bench.data.measures(t)]
+    options = [
+        (t, g, m)
+        for t in bench.data.tables(max_rows=1500)
+        for g in bench.data.groups(t)
+        for m in bench.data.measures(t)
+    ]
     options = [(t, g, m) for t, g, m in options if g != m]
     if not options:
         return None
@@ -206,7 +220,9 @@ def lost_correlation(bench: Bench) -> Draft | None:
         f"{measure.name} is compared over all rows; compare within the same {group.name}.",
     )
     text = Text(
-        report, f"the inner query looks at all rows, not at the same {group.name}", f"{phrase} {measure.name} of its own {group.name}"
+        report,
+        f"the inner query looks at all rows, not at the same {group.name}",
+        f"{phrase} {measure.name} of its own {group.name}",
     )
     return bench.select(f"{head})", f"{head} WHERE b.{g} = a.{g})", text)
 

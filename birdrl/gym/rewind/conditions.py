@@ -48,11 +48,20 @@ def _bound(bench: Bench, table: Table, column: Column) -> Condition:
     bound = values[bench.rng.randrange(len(values) // 4, max(len(values) // 4 + 1, len(values) * 3 // 4))]
     name, value = quoted(column.name), sql_literal(bound)
     operator, words, opposite, boundary = bench.rng.choice(
-        [(">", "above", "<", ">="), ("<", "below", ">", "<="), (">=", "at least", "<=", ">"), ("<=", "at most", ">=", "<")]
+        [
+            (">", "above", "<", ">="),
+            ("<", "below", ">", "<="),
+            (">=", "at least", "<=", ">"),
+            ("<=", "at most", ">=", "<"),
+        ]
     )
     flipped = bench.rng.random() < 0.6
     wrong = opposite if flipped else boundary
-    cause = f"{column.name} is compared the wrong way round" if flipped else f"{column.name} of exactly {value} is treated wrongly"
+    cause = (
+        f"{column.name} is compared the wrong way round"
+        if flipped
+        else f"{column.name} of exactly {value} is treated wrongly"
+    )
     return Condition(
         sql=f"{name} {operator} {value}",
         phrase=f"{column.name} {words} {value}",

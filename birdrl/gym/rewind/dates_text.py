@@ -27,12 +27,15 @@ def date_part(bench: Bench) -> Draft | None:
     right, wrong = bench.rng.sample(sorted(_PARTS), 2)
     measures = bench.data.measures(table)
     figure = f"SUM({quoted(bench.rng.choice(measures).name)})" if measures and bench.rng.random() < 0.5 else "COUNT(*)"
-    pattern = f"SELECT STRFTIME('{{0}}', {quoted(column.name)}), {figure} FROM {quoted(table.name)} GROUP BY STRFTIME('{{0}}', {quoted(column.name)})"
+    part = f"STRFTIME('{{0}}', {quoted(column.name)})"
+    pattern = f"SELECT {part}, {figure} FROM {quoted(table.name)} GROUP BY {part}"
     report = bench.words.pick(
         f"I need one row per {_PARTS[right]} of {column.name}, not per {_PARTS[wrong]}.",
         f"It should be split by the {_PARTS[right]} of {column.name}.",
     )
-    text = Text(report, f"it takes the {_PARTS[wrong]} of {column.name}", f"one row per {_PARTS[right]} of {column.name}")
+    text = Text(
+        report, f"it takes the {_PARTS[wrong]} of {column.name}", f"one row per {_PARTS[right]} of {column.name}"
+    )
     return bench.select(pattern.format(wrong), pattern.format(right), text)
 
 
@@ -46,12 +49,18 @@ def year_as_number(bench: Bench) -> Draft | None:
     date = str(bench.rng.choice(bench.data.values(table, column)).value)
     mark, value, what = bench.rng.choice([("%Y", date[:4], "year"), ("%m", date[5:7], "month")])
     shown = bench.data.title(table) or column
-    pattern = f"SELECT {quoted(shown.name)} FROM {quoted(table.name)} WHERE STRFTIME('{mark}', {quoted(column.name)}) = {{}}"
+    pattern = (
+        f"SELECT {quoted(shown.name)} FROM {quoted(table.name)} WHERE STRFTIME('{mark}', {quoted(column.name)}) = {{}}"
+    )
     report = bench.words.pick(
         f"Nothing is found for {what} {value} of {column.name}, though there are such rows.",
         f"I want rows whose {column.name} has {what} '{value}', but the list is empty.",
     )
-    text = Text(report, f"the {what} taken from a date is text and is compared with a number", f"rows with {what} '{value}' in {column.name}")
+    text = Text(
+        report,
+        f"the {what} taken from a date is text and is compared with a number",
+        f"rows with {what} '{value}' in {column.name}",
+    )
     return bench.select(pattern.format(str(int(value))), pattern.format(f"'{value}'"), text)
 
 
@@ -65,10 +74,12 @@ def date_bound_direction(bench: Bench) -> Draft | None:
     date = str(bench.rng.choice(bench.data.values(table, column)).value)[:10]
     shown = bench.data.title(table) or column
     right, wrong, word = bench.rng.choice([("<", ">", "before"), (">=", "<=", "from"), (">=", "<", "not before")])
-    pattern = f"SELECT {quoted(shown.name)}, {quoted(column.name)} FROM {quoted(table.name)} WHERE {quoted(column.name)} {{}} '{date}'"
+    name = quoted(column.name)
+    pattern = f"SELECT {quoted(shown.name)}, {name} FROM {quoted(table.name)} WHERE {name} {{}} '{date}'"
     tail = " on" if word == "from" else ""
     report = bench.words.pick(
-        f"I want {column.name} {word} {date}{tail}.", f"Rows of the wrong period show up; {column.name} must be {word} {date}{tail}."
+        f"I want {column.name} {word} {date}{tail}.",
+        f"Rows of the wrong period show up; {column.name} must be {word} {date}{tail}.",
     )
     text = Text(report, f"the rows lie on the wrong side of {date}", f"rows with {column.name} {word} {date}{tail}")
     return bench.select(pattern.format(wrong), pattern.format(right), text)
@@ -98,7 +109,9 @@ def _text_column(bench: Bench) -> tuple[Table, Column, str] | None:
     for table in bench.data.tables():
         dates = {c.name for c in bench.data.dates(table)}
         for column in table.columns:
-            texts = [v.value for v in bench.data.values(table, column) if isinstance(v.value, str) and len(v.value) >= 4]
+            texts = [
+                v.value for v in bench.data.values(table, column) if isinstance(v.value, str) and len(v.value) >= 4
+            ]
             if len(texts) >= 2 and column.name not in dates and texts[0].isascii() and texts[0][0].isalpha():
                 options.append((table, column, texts))
     if not options:
@@ -121,7 +134,9 @@ def search_pattern(bench: Bench) -> Draft | None:
     )
     pattern = f"SELECT {quoted(column.name)} FROM {quoted(table.name)} WHERE {quoted(column.name)} LIKE {{}}"
     phrase = like_phrase(column.name, exp.Literal.string(right))
-    report = bench.words.pick(f"It should find {phrase}.", f"Rows with {phrase} are not found.", f"I search for {phrase}.")
+    report = bench.words.pick(
+        f"It should find {phrase}.", f"Rows with {phrase} are not found.", f"I search for {phrase}."
+    )
     text = Text(report, "the search pattern is open at the wrong end", f"find {phrase}")
     return bench.select(pattern.format(sql_literal(wrong)), pattern.format(sql_literal(right)), text)
 
@@ -135,13 +150,18 @@ def substring_start(bench: Bench) -> Draft | None:
     table, column, _ = found
     length = bench.rng.choice([1, 2, 3])
     c = quoted(column.name)
-    pattern = f"SELECT SUBSTRING({c}, {{0}}, {length}), COUNT(*) FROM {quoted(table.name)} GROUP BY SUBSTRING({c}, {{0}}, {length})"
+    part = f"SUBSTRING({c}, {{0}}, {length})"
+    pattern = f"SELECT {part}, COUNT(*) FROM {quoted(table.name)} GROUP BY {part}"
     letters = "letter" if length == 1 else f"{length} letters"
     report = bench.words.pick(
         f"The prefix is one letter short: group by the first {letters} of {column.name}.",
         f"I want the first {letters} of {column.name}, one is cut off.",
     )
-    text = Text(report, f"the cut of {column.name} starts before its first letter", f"group by the first {letters} of {column.name}")
+    text = Text(
+        report,
+        f"the cut of {column.name} starts before its first letter",
+        f"group by the first {letters} of {column.name}",
+    )
     return bench.select(pattern.format(0), pattern.format(1), text)
 
 
@@ -161,5 +181,7 @@ def letter_case(bench: Bench) -> Draft | None:
         f"{column.name} {value} is not counted; upper and lower case must not matter.",
         f"Typing {typed} should find {column.name} in any letter case.",
     )
-    text = Text(report, f"{column.name} is compared with letter case", f"match {column.name} {typed} in any letter case")
+    text = Text(
+        report, f"{column.name} is compared with letter case", f"match {column.name} {typed} in any letter case"
+    )
     return bench.select(pattern.format(c), pattern.format(f"LOWER({c})"), text)

@@ -21,12 +21,15 @@ def view_wrong_rows(bench: Bench) -> Draft | None:
     if table is None or condition is None or title is None:
         return None
     name = f"{_plain(condition.column.name)}_view"
-    head = f"CREATE VIEW {name} AS SELECT {quoted(title.name)}, {quoted(condition.column.name)} FROM {quoted(table.name)} WHERE"
+    columns = f"{quoted(title.name)}, {quoted(condition.column.name)}"
+    head = f"CREATE VIEW {name} AS SELECT {columns} FROM {quoted(table.name)} WHERE"
     report = bench.words.pick(
         f"The view {name} should list {table.name} with {condition.phrase}.",
         f"{name} shows the wrong rows, it is for {condition.phrase}.",
     )
-    text = Text(report, f"the view shows other rows: {condition.wrong_cause}", f"{name} lists rows with {condition.phrase}")
+    text = Text(
+        report, f"the view shows other rows: {condition.wrong_cause}", f"{name} lists rows with {condition.phrase}"
+    )
     return bench.state(
         [f"{head} {condition.wrong_sql}"], [f"{head} {condition.sql}"], text, [whole(name)], tables=[table],
         clean_up=[f"DROP VIEW IF EXISTS {name}"],
@@ -36,7 +39,12 @@ def view_wrong_rows(bench: Bench) -> Draft | None:
 @construction("ddl", "management")
 def view_wrong_figure(bench: Bench) -> Draft | None:
     """A summary view computes another figure."""
-    options = [(t, g, m) for t in bench.data.tables(max_rows=MAX_ROWS) for g in bench.data.groups(t) for m in bench.data.measures(t)]
+    options = [
+        (t, g, m)
+        for t in bench.data.tables(max_rows=MAX_ROWS)
+        for g in bench.data.groups(t)
+        for m in bench.data.measures(t)
+    ]
     options = [(t, g, m) for t, g, m in options if g != m]
     if not options:
         return None
@@ -49,7 +57,11 @@ def view_wrong_figure(bench: Bench) -> Draft | None:
         f"{name} should give the {words[right]} {measure.name} per {group.name}.",
         f"The figure in view {name} must be the {words[right]} {measure.name}, not the {words[wrong]}.",
     )
-    text = Text(report, f"the view computes the {words[wrong]} {measure.name}", f"{name} gives the {words[right]} {measure.name}")
+    text = Text(
+        report,
+        f"the view computes the {words[wrong]} {measure.name}",
+        f"{name} gives the {words[right]} {measure.name}",
+    )
     return bench.state(
         [pattern.format(wrong)], [pattern.format(right)], text, [whole(name)], tables=[table],
         clean_up=[f"DROP VIEW IF EXISTS {name}"],
@@ -67,13 +79,14 @@ def table_copy_wrong_rows(bench: Bench) -> Draft | None:
     head = f"CREATE TABLE {name} AS SELECT * FROM {quoted(table.name)}"
     lost = bench.rng.random() < 0.4
     report = bench.words.pick(
-        f"The new table {name} should hold only {condition.phrase}.", f"{name} must be made of rows with {condition.phrase}."
+        f"The new table {name} should hold only {condition.phrase}.",
+        f"{name} must be made of rows with {condition.phrase}.",
     )
     cause = "the new table takes all rows" if lost else f"the new table takes other rows: {condition.wrong_cause}"
     text = Text(report, cause, f"{name} holds rows with {condition.phrase}")
     return bench.state(
-        [head if lost else f"{head} WHERE {condition.wrong_sql}"], [f"{head} WHERE {condition.sql}"], text, [whole(name)],
-        tables=[table], clean_up=[f"DROP TABLE IF EXISTS {name}"],
+        [head if lost else f"{head} WHERE {condition.wrong_sql}"], [f"{head} WHERE {condition.sql}"],
+        text, [whole(name)], tables=[table], clean_up=[f"DROP TABLE IF EXISTS {name}"],
     )  # fmt: skip
 
 
@@ -176,9 +189,9 @@ def rename_wrong_column(bench: Bench) -> Draft | None:
 def trigger_all_rows(bench: Bench) -> Draft | None:
     """A trigger's body changes every row instead of the one that fired it."""
     options = [
-        (t, k, m, n)
+        (t, own_key, m, n)
         for t in bench.data.tables(max_rows=MAX_ROWS)
-        if (k := bench.data.key(t))
+        if (own_key := bench.data.key(t))
         for m in bench.data.measures(t)
         for n in bench.data.measures(t)
         if m != n
@@ -194,10 +207,12 @@ def trigger_all_rows(bench: Bench) -> Draft | None:
     body = f"CREATE TRIGGER {name} AFTER UPDATE OF {w} ON {t} BEGIN UPDATE {t} SET {s} = 0"
     fire = f"UPDATE {t} SET {w} = {w} + 1 WHERE {k} = {bench.rng.choice(ids).value}"
     report = bench.words.pick(
-        f"When {watched.name} of one row changes, {name} resets {written.name} everywhere; only that row ({key.name}) is meant.",
+        f"A change of one {watched.name} resets {written.name} everywhere; {name} should only touch that {key.name}.",
         f"{name} touches all rows; it should reset {written.name} of the changed {key.name} only.",
     )
-    text = Text(report, "the trigger changes every row of the table", f"{name} resets {written.name} of the changed row only")
+    text = Text(
+        report, "the trigger changes every row of the table", f"{name} resets {written.name} of the changed row only"
+    )
     return bench.state(
         [f"{body}; END", fire], [f"{body} WHERE {k} = NEW.{k}; END", fire], text, [whole(table)], tables=[table],
         clean_up=[f"DROP TRIGGER IF EXISTS {name}"],
@@ -222,7 +237,11 @@ def trigger_wrong_event(bench: Bench) -> Draft | None:
         f"{log} stays empty: the trigger {name} must note each deleted row's old {group.name}.",
         f"Deleted rows are not logged by {name}; write the old {group.name} on every delete.",
     )
-    text = Text(report, f"the trigger fires on {wrong.lower()}, not when rows are deleted", f"log the old {group.name} of deleted rows")
+    text = Text(
+        report,
+        f"the trigger fires on {wrong.lower()}, not when rows are deleted",
+        f"log the old {group.name} of deleted rows",
+    )
     return bench.state(
         [body.format(wrong, row), fire], [body.format("DELETE", "OLD"), fire], text, [whole(log)], tables=[table],
         preprocess=[f"CREATE TABLE {log} ({g})"],

@@ -112,7 +112,11 @@ def update_wrong_column(bench: Bench) -> Draft | None:
     )
     text = Text(report, f"the statement writes {other.name}", f"{words} and leave {other.name} alone")
     return bench.state(
-        [f"{head} {quoted(other.name)} = {value} {tail}"], [f"{head} {clause} {tail}"], text, [whole(table)], tables=[table]
+        [f"{head} {quoted(other.name)} = {value} {tail}"],
+        [f"{head} {clause} {tail}"],
+        text,
+        [whole(table)],
+        tables=[table],
     )
 
 
@@ -165,10 +169,12 @@ def update_from_all(bench: Bench) -> Draft | None:
         f"Every {parent.name} gets the same {target.name}; it should be the {words} ({key.column}).",
         f"{target.name} must be the {words}, matched by {key.column}.",
     )
-    text = Text(report, f"the figure is taken over all {child.name} rows", f"{target.name} is the {words}, matched by {key.column}")
-    return bench.state(
-        [f"{head})"], [f"{head} WHERE {link})"], text, [whole(parent)], tables=[parent, child]
+    text = Text(
+        report,
+        f"the figure is taken over all {child.name} rows",
+        f"{target.name} is the {words}, matched by {key.column}",
     )
+    return bench.state([f"{head})"], [f"{head} WHERE {link})"], text, [whole(parent)], tables=[parent, child])
 
 
 @construction("dml", "management")
@@ -202,14 +208,23 @@ def delete_too_much(bench: Bench) -> Draft | None:
         f"Too many rows are deleted; they must also have {second.phrase}.",
         f"Delete only where {first.phrase} and {second.phrase}.",
     )
-    text = Text(report, "too many rows are deleted, a condition is missing", f"delete rows with {first.phrase} and {second.phrase}")
+    text = Text(
+        report,
+        "too many rows are deleted, a condition is missing",
+        f"delete rows with {first.phrase} and {second.phrase}",
+    )
     return bench.state([head], [f"{head} AND {second.sql}"], text, [whole(table)], tables=[table])
 
 
 @construction("dml", "management")
 def keep_wrong_duplicate(bench: Bench) -> Draft | None:
     """Clearing duplicates keeps the last row of each group where the first is meant."""
-    options = [(t, g, k) for t in bench.data.tables(max_rows=MAX_ROWS) for g in bench.data.groups(t) if (k := bench.data.key(t))]
+    options = [
+        (t, g, own_key)
+        for t in bench.data.tables(max_rows=MAX_ROWS)
+        for g in bench.data.groups(t)
+        if (own_key := bench.data.key(t))
+    ]
     if not options:
         return None
     table, group, key = bench.rng.choice(options)
@@ -221,7 +236,11 @@ def keep_wrong_duplicate(bench: Bench) -> Draft | None:
         f"When clearing repeated {group.name}, keep the row with the {word[right]} {key.name}.",
         f"Of each {group.name} the {word[right]} {key.name} should survive.",
     )
-    text = Text(report, f"the row with the {word[wrong]} {key.name} survives", f"keep the {word[right]} {key.name} of each {group.name}")
+    text = Text(
+        report,
+        f"the row with the {word[wrong]} {key.name} survives",
+        f"keep the {word[right]} {key.name} of each {group.name}",
+    )
     return bench.state([pattern.format(wrong)], [pattern.format(right)], text, [whole(table)], tables=[table])
 
 
@@ -285,7 +304,11 @@ def insert_column_order(bench: Bench) -> Draft | None:
         f"In {name}, {first.name} and {second.name} are mixed up; each should hold its own values.",
         f"{name} shows {second.name} under {first.name} and the other way round.",
     )
-    text = Text(report, f"{first.name} and {second.name} are filled the wrong way round", f"each column of {name} gets its own values")
+    text = Text(
+        report,
+        f"{first.name} and {second.name} are filled the wrong way round",
+        f"each column of {name} gets its own values",
+    )
     return bench.state(
         [pattern.format(swapped)], [pattern.format(listed)], text, [whole(name)], tables=[table],
         preprocess=[create_like(name, columns)], clean_up=[f"DROP TABLE IF EXISTS {quoted(name)}"],
@@ -307,7 +330,8 @@ def _make_settings(name: str, table: Table, column: Column) -> list[str]:
     c = quoted(column.name)
     return [
         f"CREATE TABLE {quoted(name)} ({c} TEXT PRIMARY KEY, amount INTEGER, note TEXT)",
-        f"INSERT INTO {quoted(name)} SELECT {c}, COUNT(*), 'old' FROM {quoted(table.name)} WHERE {c} IS NOT NULL GROUP BY {c}",
+        f"INSERT INTO {quoted(name)} SELECT {c}, COUNT(*), 'old' FROM {quoted(table.name)} "
+        f"WHERE {c} IS NOT NULL GROUP BY {c}",
     ]
 
 
@@ -324,9 +348,14 @@ def upsert_missing(bench: Bench) -> Draft | None:
         f"Error: UNIQUE constraint failed: {name}.{column.name}. If the {column.name} exists, update its amount.",
         f"The {column.name} {value} exists already; in that case just set amount to {amount}.",
     )
-    text = Text(report, f"the {column.name} exists already, so a plain insert fails", f"set amount to {amount}, whether {value} exists or not")
+    text = Text(
+        report,
+        f"the {column.name} exists already, so a plain insert fails",
+        f"set amount to {amount}, whether {value} exists or not",
+    )
     return bench.state(
-        [head], [f"{head} ON CONFLICT({c}) DO UPDATE SET amount = excluded.amount"], text, [whole(name)], tables=[table],
+        [head], [f"{head} ON CONFLICT({c}) DO UPDATE SET amount = excluded.amount"],
+        text, [whole(name)], tables=[table],
         preprocess=_make_settings(name, table, column), clean_up=[f"DROP TABLE IF EXISTS {quoted(name)}"],
     )  # fmt: skip
 
@@ -344,7 +373,9 @@ def replace_wipes_columns(bench: Bench) -> Draft | None:
         f"The note of {value} is wiped; on an existing {column.name} only amount should be updated.",
         f"After this the note is NULL. Update amount and keep the rest of the row ({column.name} is the key).",
     )
-    text = Text(report, "the old row is thrown away as a whole, its note too", f"only amount of {value} changes to {amount}")
+    text = Text(
+        report, "the old row is thrown away as a whole, its note too", f"only amount of {value} changes to {amount}"
+    )
     return bench.state(
         [f"INSERT OR REPLACE {tail}"], [f"INSERT {tail} ON CONFLICT({c}) DO UPDATE SET amount = excluded.amount"],
         text, [whole(name)], tables=[table],

@@ -14,7 +14,7 @@ from sqlglot import exp
 
 from birdrl.gym.instance import Category, FeatureTest, ResultTest, StateTest
 from birdrl.gym.rewind.data import DataView, quoted
-from birdrl.gym.rewind.tree import canonical, is_ordered, owner, parse, render, table_names
+from birdrl.gym.rewind.tree import canonical, is_ordered, owner, peek, render, table_names
 from birdrl.gym.rewind.words import Words
 from birdrl.gym.schema import Column, Schema, Table
 
@@ -66,6 +66,13 @@ class Bench:
     def schema(self) -> Schema:
         return self.data.schema
 
+    @property
+    def names(self) -> set[str]:
+        """Lower-case names of all tables and columns: in a text they keep their spelling."""
+        return {t.name.lower() for t in self.schema.tables} | {
+            c.name.lower() for t in self.schema.tables for c in t.columns
+        }
+
     def pick(self, options: Sequence[str]) -> str:
         return self.rng.choice(list(options))
 
@@ -81,6 +88,14 @@ class Bench:
         pool = same_sort or others
         return (meant, self.rng.choice(pool)) if pool else None
 
+    def sentence(self, text: str) -> str:
+        """Trimmed, with a full stop, and a capital first letter unless the first word is a name of the schema."""
+        flat = " ".join(text.split())
+        first = flat.split(" ", 1)[0].strip(",:;'.").lower()
+        if "_" not in first and "." not in first and first not in self.names:
+            flat = flat[0].upper() + flat[1:]
+        return flat if flat.endswith((".", "?", "!")) else f"{flat}."
+
     def select(
         self,
         issue: str,
@@ -95,12 +110,12 @@ class Bench:
         source_id: str = "",
     ) -> Draft:
         """Draft of one SELECT against another; features become a FeatureTest."""
-        tree = parse(solution)
+        tree = peek(solution)
         tests: list[Test] = [ResultTest(ordered=is_ordered(tree))]
         if required or forbidden:
             tests.append(FeatureTest(required=list(required), forbidden=list(forbidden)))
-        draft = self._draft(
-            [canonical(issue)], [render(tree)], text, tests, preprocess, clean_up, table_names(tree), source_id
+        draft = self.draft(
+            [canonical(issue)], [canonical(solution)], text, tests, preprocess, clean_up, table_names(tree), source_id
         )
         return replace(draft, perturb_first=tuple(perturb_first))
 
@@ -121,7 +136,7 @@ class Bench:
         tests: list[Test] = [StateTest(probe_sql=canonical(probe)) for probe in probes]
         if required or forbidden:
             tests.append(FeatureTest(required=list(required), forbidden=list(forbidden)))
-        return self._draft(
+        return self.draft(
             [canonical(s) for s in issue], [canonical(s) for s in solution], text, tests, preprocess, clean_up,
             [t.name for t in tables], "",
         )  # fmt: skip
@@ -130,7 +145,7 @@ class Bench:
         """The draft with several statements as its issue."""
         return replace(draft, issue_sql=tuple(canonical(statement) for statement in issue))
 
-    def _draft(
+    def draft(
         self,
         issue: Sequence[str],
         solution: Sequence[str],
@@ -141,6 +156,7 @@ class Bench:
         perturb_tables: Sequence[str],
         source_id: str,
     ) -> Draft:
+        """Draft of statements that are in canonical form already."""
         return Draft(
             kind=self.kind,
             family=self.family,
@@ -149,21 +165,14 @@ class Bench:
             source_id=source_id or "constructed",
             issue_sql=tuple(issue),
             sol_sql=tuple(solution),
-            query=sentence(text.report),
-            cause=sentence(text.cause),
-            intent=sentence(text.intent),
+            query=self.sentence(text.report),
+            cause=self.sentence(text.cause),
+            intent=self.sentence(text.intent),
             tests=tuple(tests),
-            preprocess_sql=tuple(canonical(s) for s in preprocess),
-            clean_up_sql=tuple(canonical(s) for s in clean_up),
+            preprocess_sql=tuple(preprocess),
+            clean_up_sql=tuple(clean_up),
             perturb_tables=tuple(name for name in perturb_tables if self.schema.table(name)),
         )
-
-
-def sentence(text: str) -> str:
-    """Trimmed, with a capital first letter and a full stop."""
-    flat = " ".join(text.split())
-    flat = flat[0].upper() + flat[1:]
-    return flat if flat.endswith((".", "?", "!")) else f"{flat}."
 
 
 def column_name(column: Column) -> str:
@@ -218,7 +227,13 @@ def construction(family: str, category: Category) -> Callable[[Constructor], Con
     return register
 
 
-_OPENERS = ("Wrong result.", "The answer is off.", "This looks incorrect.", "Something is wrong here.", "Please fix this.")
+_OPENERS = (
+    "Wrong result.",
+    "The answer is off.",
+    "This looks incorrect.",
+    "Something is wrong here.",
+    "Please fix this.",
+)
 
 
 def apply_mutation(kind: BugKind, bench: Bench, tree: exp.Expression, source_id: str) -> Draft | None:
@@ -232,9 +247,10 @@ def apply_mutation(kind: BugKind, bench: Bench, tree: exp.Expression, source_id:
         return None
     if bench.rng.random() < 0.35:
         opener = bench.rng.choice(_OPENERS)
-        text = Text(f"{opener} {sentence(text.report)}", text.cause, text.intent)
+        text = Text(f"{opener} {bench.sentence(text.report)}", text.cause, text.intent)
+    tests = [ResultTest(ordered=is_ordered(tree))]
     issue, solution = render(holder.this), render(tree)
-    return bench.select(issue, solution, text, source_id=source_id)
+    return bench.draft([issue], [solution], text, tests, [], [], table_names(tree), source_id)
 
 
 def apply_construction(kind: BugKind, bench: Bench) -> Draft | None:

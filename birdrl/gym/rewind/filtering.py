@@ -97,7 +97,7 @@ def _other_text(bench: Bench, node: exp.Expression) -> exp.Literal | None:
     return exp.Literal.string(bench.rng.choice(others)) if others else None
 
 
-def _other_number(bench: Bench, text: str) -> exp.Literal | None:
+def _other_number(bench: Bench, text: str) -> exp.Expression | None:
     try:
         value = float(text)
     except ValueError:

@@ -19,7 +19,7 @@ from birdrl.gym.instance import BugRecord, FeatureTest, Instance, ResultTest, St
 from birdrl.gym.rewind.data import DataView, Rows
 from birdrl.gym.rewind.draft import Draft, Test
 from birdrl.gym.rewind.perturb import setups
-from birdrl.gym.rewind.tree import parse, table_names
+from birdrl.gym.rewind.tree import tables_of
 from birdrl.gym.templates import TemplateStore
 from birdrl.rewards.execution import ExecutionScorer
 from birdrl.sql.compare import tables_equal
@@ -33,7 +33,7 @@ PERTURBATIONS = 6  # candidate set-ups tried for the second test
 _NOT_DETERMINISTIC = re.compile(r"\bRANDOM\b|\bRANDOMBLOB\b|'now'|\bCURRENT_(DATE|TIME|TIMESTAMP)\b", re.IGNORECASE)
 
 
-class GateFailure(Exception):  # noqa: N818 - an outcome, not an error
+class GateFailure(Exception):
     """A draft does not pass; the message is the reason that quarantine and statistics show."""
 
 
@@ -66,7 +66,7 @@ class Gates:
         return DataView(self._store.schema(db_id), query)
 
     def check(self, draft: Draft, data: DataView, rng: Random) -> Instance:
-        """The gated instance, its id still empty. Raises GateFailure with the reason; InfraError when SQL workers fail."""
+        """The gated instance, its id still empty. Raises GateFailure with the reason, InfraError when workers fail."""
         check_form(draft, data)
         base = self._trial(draft, ())
         if base is None:
@@ -77,7 +77,9 @@ class Gates:
         tests = list(draft.tests)
         setup, differs = self._perturbation(draft, data, rng, base)
         if setup:
-            tests += [t.model_copy(update={"setup_sql": list(setup)}) for t in draft.tests if not isinstance(t, FeatureTest)]
+            tests += [
+                t.model_copy(update={"setup_sql": list(setup)}) for t in draft.tests if not isinstance(t, FeatureTest)
+            ]
         if not base.differs and not differs and not any(isinstance(t, FeatureTest) for t in tests):
             raise GateFailure("the issue gives the solution's result")
         instance = _instance(draft, tests)
@@ -103,7 +105,9 @@ class Gates:
         if not probes:
             return
         before = self._state(draft, (), (), probes)
-        if before is not None and all(tables_equal(a, b, ordered=False) for a, b in zip(before, base.tables, strict=True)):
+        if before is not None and all(
+            tables_equal(a, b, ordered=False) for a, b in zip(before, base.tables, strict=True)
+        ):
             raise GateFailure("the solution changes nothing")
 
     def _perturbation(self, draft: Draft, data: DataView, rng: Random, base: _Trial) -> tuple[tuple[str, ...], bool]:
@@ -180,9 +184,9 @@ def check_form(draft: Draft, data: DataView) -> None:
         raise GateFailure("the issue text holds the solution")
     if _NOT_DETERMINISTIC.search(" ".join((*draft.sol_sql, *draft.issue_sql, *draft.preprocess_sql))):
         raise GateFailure("the SQL depends on chance or on the clock")
-    shown = {name.lower() for name in _tables_of(draft.issue_sql)}
+    shown = {name.lower() for statement in draft.issue_sql for name in tables_of(statement)}
     words = draft.query.lower()
-    for name in _tables_of(draft.sol_sql):
+    for name in dict.fromkeys(name for statement in draft.sol_sql for name in tables_of(statement)):
         lower = name.lower()
         if data.schema.table(name) and lower not in shown and not re.search(rf"(?<!\w){re.escape(lower)}(?!\w)", words):
             raise GateFailure("the solution needs a table that neither the issue SQL nor the text names")
@@ -191,18 +195,6 @@ def check_form(draft: Draft, data: DataView) -> None:
 def fingerprint(draft: Draft) -> str:
     """Hash of database, issue and solution: equal drafts are duplicates."""
     return sha256_text(canonical_json([draft.db_id, draft.preprocess_sql, draft.issue_sql, draft.sol_sql]))
-
-
-def _tables_of(statements: Sequence[str]) -> list[str]:
-    names: list[str] = []
-    for statement in statements:
-        if re.match(r"\s*(BEGIN|COMMIT|ROLLBACK|SAVEPOINT|RELEASE)\b", statement):
-            continue
-        if " TRIGGER " in statement:
-            names += re.findall(r"(?: ON | UPDATE | INTO )(\w+)", statement)
-        else:
-            names += table_names(parse(statement))
-    return names
 
 
 def _instance(draft: Draft, tests: list[Test]) -> Instance:

@@ -113,12 +113,13 @@ def count_star_outer(bench: Bench) -> Draft | None:
         f"The count must be 0 when there is no {child.name} ({key.column}).",
     )
     text = Text(
-        report, f"a {parent.name} row without {child.name} still counts as one row", f"count {child.name} rows by {key.column}, 0 where there are none"
-    )  # fmt: skip
-    fallback = f"DELETE FROM {quoted(child.name)} WHERE {quoted(key.column)} IN (SELECT MAX({quoted(key.column)}) FROM {quoted(child.name)})"
-    return bench.select(
-        pattern.format("*"), pattern.format(f"c.{quoted(key.column)}"), text, perturb_first=[fallback]
+        report,
+        f"a {parent.name} row without {child.name} still counts as one row",
+        f"count {child.name} rows by {key.column}, 0 where there are none",
     )
+    k, t = quoted(key.column), quoted(child.name)
+    fallback = f"DELETE FROM {t} WHERE {k} IN (SELECT MAX({k}) FROM {t})"
+    return bench.select(pattern.format("*"), pattern.format(f"c.{quoted(key.column)}"), text, perturb_first=[fallback])
 
 
 @construction("joins", "query")
@@ -132,10 +133,13 @@ def join_multiplies(bench: Bench) -> Draft | None:
     if condition is None:
         return None
     ref = f"p.{quoted(key.ref_column)}"
-    pattern = f"SELECT COUNT({{}}) FROM {quoted(parent.name)} AS p JOIN {quoted(child.name)} AS c ON {on} WHERE c.{condition.sql}"
+    pattern = f"SELECT COUNT({{}}) FROM {quoted(parent.name)} AS p JOIN {quoted(child.name)} AS c ON {on} "
+    pattern += f"WHERE c.{condition.sql}"
     report = bench.words.pick(
         f"I count {parent.name} rows, each once, however many {child.name} it has with {condition.phrase}.",
         f"{parent.name} rows with several {child.name} are counted several times; count each {key.ref_column} once.",
     )
-    text = Text(report, f"each matching {child.name} repeats its {parent.name} row", f"count each {parent.name} row once")
+    text = Text(
+        report, f"each matching {child.name} repeats its {parent.name} row", f"count each {parent.name} row once"
+    )
     return bench.select(pattern.format("*"), pattern.format(f"DISTINCT {ref}"), text)

@@ -12,7 +12,9 @@ from birdrl.gym.schema import Column, Table
 @mutation("nulls")
 def null_equality(bench: Bench, tree: exp.Expression) -> Text | None:
     """= NULL never matches."""
-    nodes = [n for n in tree.find_all(exp.Is) if isinstance(n.expression, exp.Null) and not isinstance(n.parent, exp.Not)]
+    nodes = [
+        n for n in tree.find_all(exp.Is) if isinstance(n.expression, exp.Null) and not isinstance(n.parent, exp.Not)
+    ]
     nodes = [n for n in nodes if bench.words.condition(n)]
     if not nodes:
         return None
@@ -20,7 +22,9 @@ def null_equality(bench: Bench, tree: exp.Expression) -> Text | None:
     phrase = bench.words.condition(node)
     node.replace(exp.EQ(this=node.this.copy(), expression=exp.Null()))
     return Text(
-        bench.words.pick(f"It finds nothing, although there are rows with {phrase}.", f"No rows come back for {phrase}."),
+        bench.words.pick(
+            f"It finds nothing, although there are rows with {phrase}.", f"No rows come back for {phrase}."
+        ),
         "a comparison with NULL by the equals sign is never true",
         f"find rows with {phrase}",
     )
@@ -69,8 +73,10 @@ def unequal_drops_null(bench: Bench) -> Draft | None:
         f"I want everything except {column.name} {value}; rows where it is NULL must show too.",
     )
     text = Text(
-        report, f"rows whose {column.name} is NULL are neither equal nor unequal", f"all rows except {column.name} {value}, NULL included"
-    )  # fmt: skip
+        report,
+        f"rows whose {column.name} is NULL are neither equal nor unequal",
+        f"all rows except {column.name} {value}, NULL included",
+    )
     return bench.select(pattern.format("<>"), pattern.format("IS NOT"), text)
 
 
@@ -89,14 +95,17 @@ def not_in_null(bench: Bench) -> Draft | None:
     if title is None:
         return None
     c, t = quoted(column.name), quoted(child.name)
-    head = f"SELECT {quoted(title.name)} FROM {quoted(parent.name)} WHERE {quoted(key.ref_column)} NOT IN (SELECT {c} FROM {t}"
+    head = f"SELECT {quoted(title.name)} FROM {quoted(parent.name)} "
+    head += f"WHERE {quoted(key.ref_column)} NOT IN (SELECT {c} FROM {t}"
     report = bench.words.pick(
         f"No {parent.name} without {child.name} is found once a {column.name} is NULL; skip those NULLs.",
         f"It comes back empty because some {column.name} is NULL; ignore NULL there.",
     )
     text = Text(
-        report, f"one NULL among the {column.name} values makes the test unknown for every row", f"{parent.name} rows without {child.name}, ignoring NULL {column.name}"
-    )  # fmt: skip
+        report,
+        f"one NULL among the {column.name} values makes the test unknown for every row",
+        f"{parent.name} rows without {child.name}, ignoring NULL {column.name}",
+    )
     breaks = f"UPDATE {t} SET {c} = NULL WHERE {c} = (SELECT MIN({c}) FROM {t})"
     return bench.select(f"{head})", f"{head} WHERE {c} IS NOT NULL)", text, perturb_first=[breaks])
 
@@ -104,12 +113,7 @@ def not_in_null(bench: Bench) -> Draft | None:
 @construction("nulls", "query")
 def null_total(bench: Bench) -> Draft | None:
     """SUM over no rows is NULL where 0 is wanted."""
-    options = [
-        (c, k, p, m)
-        for c, k, p in bench.data.links()
-        if bench.data.title(p)
-        for m in bench.data.measures(c)
-    ]
+    options = [(c, k, p, m) for c, k, p in bench.data.links() if bench.data.title(p) for m in bench.data.measures(c)]
     if not options:
         return None
     child, key, parent, measure = bench.rng.choice(options)
@@ -117,13 +121,19 @@ def null_total(bench: Bench) -> Draft | None:
     if title is None:
         return None
     ref, total = f"p.{quoted(key.ref_column)}", f"SUM(c.{quoted(measure.name)})"
-    pattern = f"SELECT p.{quoted(title.name)}, {{}} FROM {quoted(parent.name)} AS p LEFT JOIN {quoted(child.name)} AS c "
+    pattern = (
+        f"SELECT p.{quoted(title.name)}, {{}} FROM {quoted(parent.name)} AS p LEFT JOIN {quoted(child.name)} AS c "
+    )
     pattern += f"ON c.{quoted(key.column)} = {ref} GROUP BY {ref}"
     report = bench.words.pick(
         f"{parent.name} rows without {child.name} show NULL as total {measure.name}, I want 0.",
         f"The total {measure.name} must be 0, not NULL, where there is no {child.name}.",
     )
-    text = Text(report, f"the sum of no {child.name} rows is NULL", f"total {measure.name}, 0 where there is no {child.name}")
+    text = Text(
+        report, f"the sum of no {child.name} rows is NULL", f"total {measure.name}, 0 where there is no {child.name}"
+    )
     k, t = quoted(key.column), quoted(child.name)
     leaves_one_out = f"DELETE FROM {t} WHERE {k} = (SELECT MAX({k}) FROM {t})"
-    return bench.select(pattern.format(total), pattern.format(f"COALESCE({total}, 0)"), text, perturb_first=[leaves_one_out])
+    return bench.select(
+        pattern.format(total), pattern.format(f"COALESCE({total}, 0)"), text, perturb_first=[leaves_one_out]
+    )

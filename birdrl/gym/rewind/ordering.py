@@ -5,6 +5,7 @@ from __future__ import annotations
 from sqlglot import exp
 
 from birdrl.gym.rewind.draft import Bench, Text, mutation
+from birdrl.gym.rewind.tree import AGGREGATES
 
 
 @mutation("ordering")
@@ -15,7 +16,7 @@ def sort_direction(bench: Bench, tree: exp.Expression) -> Text | None:
         return None
     node = bench.rng.choice(nodes)
     phrase, down = bench.words.expression(node.this), bool(node.args.get("desc"))
-    node.set("desc", not down)
+    node.set("desc", None if down else True)  # False would spell out ASC
     node.set("nulls_first", not node.args.get("nulls_first"))  # SQLite's default for the new direction
     first = "highest" if down else "lowest"
     report = bench.words.pick(
@@ -48,7 +49,7 @@ def order_column(bench: Bench, tree: exp.Expression) -> Text | None:
 @mutation("ordering")
 def order_aggregate(bench: Bench, tree: exp.Expression) -> Text | None:
     """Sorted by the group's name where its figure is meant."""
-    nodes = [n for n in tree.find_all(exp.Ordered) if isinstance(n.this, exp.AggFunc) and bench.words.expression(n.this)]
+    nodes = [n for n in tree.find_all(exp.Ordered) if isinstance(n.this, AGGREGATES) and bench.words.expression(n.this)]
     if not nodes:
         return None
     node = bench.rng.choice(nodes)
@@ -58,9 +59,7 @@ def order_aggregate(bench: Bench, tree: exp.Expression) -> Text | None:
         return None
     phrase, column = bench.words.expression(node.this), group.expressions[0]
     node.set("this", column.copy())
-    report = bench.words.pick(
-        f"Rank by the {phrase}, not by {column.name}.", f"The order should follow the {phrase}."
-    )
+    report = bench.words.pick(f"Rank by the {phrase}, not by {column.name}.", f"The order should follow the {phrase}.")
     return Text(report, f"rows are sorted by {column.name}", f"sort by the {phrase}")
 
 
@@ -81,6 +80,8 @@ def wrong_limit(bench: Bench, tree: exp.Expression) -> Text | None:
         limit.set("expression", exp.Literal.number(other))
         cause = f"it returns {other}"
     report = bench.words.pick(
-        f"Only the first {value} {rows} should be returned.", f"We need the top {value}.", f"Give back just {value} {rows}."
+        f"Only the first {value} {rows} should be returned.",
+        f"We need the top {value}.",
+        f"Give back just {value} {rows}.",
     )
     return Text(report, cause, f"return the first {value} {rows}")

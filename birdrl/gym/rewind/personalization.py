@@ -39,13 +39,18 @@ def rank_ties(bench: Bench) -> Draft | None:
     if drawn is None:
         return None
     table, title, measure = drawn
-    functions = {"RANK": "ties share a rank and the next one is skipped", "DENSE_RANK": "ties share a rank without gaps"}
+    functions = {
+        "RANK": "ties share a rank and the next one is skipped",
+        "DENSE_RANK": "ties share a rank without gaps",
+    }
     right = bench.rng.choice(sorted(functions))
     wrong = "ROW_NUMBER" if right == "RANK" or bench.rng.random() < 0.5 else "RANK"
-    pattern = f"SELECT {quoted(title.name)}, {{}}() OVER (ORDER BY {quoted(measure.name)} DESC) FROM {quoted(table.name)}"
+    pattern = (
+        f"SELECT {quoted(title.name)}, {{}}() OVER (ORDER BY {quoted(measure.name)} DESC) FROM {quoted(table.name)}"
+    )
     report = bench.words.pick(
         f"Rank by {measure.name} with a window function so that {functions[right]}.",
-        f"I want {functions[right]} ({measure.name}, highest first, window function).",
+        f"My ranking by {measure.name}, highest first (window function): {functions[right]}.",
     )
     text = Text(report, "rows of equal value get the wrong ranks", f"rank by {measure.name} so that {functions[right]}")
     return bench.select(pattern.format(wrong), pattern.format(right), text, required=["window"])
@@ -66,7 +71,11 @@ def window_partition(bench: Bench) -> Draft | None:
         f"Next to each row I want the {words} {measure.name} of its {group.name}, with a window function.",
         f"Keep the window function, but the {words} {measure.name} must be per {group.name}.",
     )
-    text = Text(report, f"the {words} is taken over all rows", f"the {words} {measure.name} per {group.name}, by a window function")
+    text = Text(
+        report,
+        f"the {words} is taken over all rows",
+        f"the {words} {measure.name} per {group.name}, by a window function",
+    )
     return bench.select(pattern.format(""), pattern.format(f"PARTITION BY {g}"), text, required=["window"])
 
 
@@ -84,13 +93,17 @@ def window_latest(bench: Bench) -> Draft | None:
     word = "highest" if right == "DESC" else "lowest"
     k, g, m = quoted(key.name), quoted(group.name), quoted(measure.name)
     order = {"DESC": f"{m} DESC, {k}", "ASC": f"{m}, {k}"}
-    pattern = f"WITH r AS (SELECT {k}, {g}, ROW_NUMBER() OVER (PARTITION BY {g} ORDER BY {{}}) AS n FROM {quoted(table.name)}) "
-    pattern += f"SELECT {k}, {g} FROM r WHERE n = 1"
+    numbered = f"SELECT {k}, {g}, ROW_NUMBER() OVER (PARTITION BY {g} ORDER BY {{}}) AS n FROM {quoted(table.name)}"
+    pattern = f"WITH r AS ({numbered}) SELECT {k}, {g} FROM r WHERE n = 1"
     report = bench.words.pick(
         f"Of each {group.name} I want the row with the {word} {measure.name}; keep the window function.",
         f"Per {group.name} pick the {word} {measure.name}, still by numbering rows.",
     )
-    text = Text(report, f"the rows of each {group.name} are numbered the wrong way round", f"the {word} {measure.name} of each {group.name}")
+    text = Text(
+        report,
+        f"the rows of each {group.name} are numbered the wrong way round",
+        f"the {word} {measure.name} of each {group.name}",
+    )
     return bench.select(pattern.format(order[wrong]), pattern.format(order[right]), text, required=["window"])
 
 
@@ -100,7 +113,7 @@ def cte_wrong_rows(bench: Bench) -> Draft | None:
     drawn = _grouped_measure(bench)
     if drawn is None:
         return None
-    table, group, measure = drawn
+    table, group, _ = drawn
     condition = draw_condition(bench, table, avoid=(group.name,))
     if condition is None:
         return None
@@ -129,9 +142,16 @@ def cte_instead_of_subquery(bench: Bench) -> Draft | None:
         "The result is right, but write it with a CTE (WITH s AS ...) instead of the subquery.",
         f"Please put the {words} per {group.name} into a CTE named s, no nested subquery.",
     )
-    text = Text(report, "a nested subquery stands where the user wants a CTE", f"the {outer_words} {words} {measure.name}, by a CTE")
+    text = Text(
+        report,
+        "a nested subquery stands where the user wants a CTE",
+        f"the {outer_words} {words} {measure.name}, by a CTE",
+    )
     return bench.select(
-        f"SELECT {outer}(v) FROM ({inner}) AS s", f"WITH s AS ({inner}) SELECT {outer}(v) FROM s", text, required=["cte"]
+        f"SELECT {outer}(v) FROM ({inner}) AS s",
+        f"WITH s AS ({inner}) SELECT {outer}(v) FROM s",
+        text,
+        required=["cte"],
     )
 
 
@@ -152,7 +172,11 @@ def join_instead_of_subquery(bench: Bench) -> Draft | None:
         f"We do not allow subqueries: join {parent.name} on {key.column} instead.",
         f"Same result please, but with a join to {parent.name} and no subquery.",
     )
-    text = Text(report, "a subquery stands where the user wants a join", f"{child.name} of {parent.name} with {condition.phrase}, without subquery")
+    text = Text(
+        report,
+        "a subquery stands where the user wants a join",
+        f"{child.name} of {parent.name} with {condition.phrase}, without subquery",
+    )
     return bench.select(
         f"{head} WHERE c.{k} IN (SELECT p.{r} FROM {p} AS p WHERE p.{condition.sql})",
         f"{head} JOIN {p} AS p ON c.{k} = p.{r} WHERE p.{condition.sql}",
@@ -171,14 +195,25 @@ def keep_unmatched(bench: Bench) -> Draft | None:
     if title is None:
         return None
     ref, k, t = quoted(key.ref_column), quoted(key.column), quoted(child.name)
-    pattern = f"SELECT p.{quoted(title.name)}, COUNT(c.{k}) FROM {quoted(parent.name)} AS p {{}} {t} AS c ON c.{k} = p.{ref} GROUP BY p.{ref}"
+    pattern = f"SELECT p.{quoted(title.name)}, COUNT(c.{k}) FROM {quoted(parent.name)} AS p {{}} {t} AS c "
+    pattern += f"ON c.{k} = p.{ref} GROUP BY p.{ref}"
     report = bench.words.pick(
         f"Use a left join so that {parent.name} rows without {child.name} show with 0.",
         f"{parent.name} without any {child.name} must appear too (LEFT JOIN please).",
     )
-    text = Text(report, f"{parent.name} rows without {child.name} are dropped", f"all {parent.name} rows, 0 where there is no {child.name}")
+    text = Text(
+        report,
+        f"{parent.name} rows without {child.name} are dropped",
+        f"all {parent.name} rows, 0 where there is no {child.name}",
+    )
     leaves_one_out = f"DELETE FROM {t} WHERE {k} = (SELECT MIN({k}) FROM {t})"
-    return bench.select(pattern.format("JOIN"), pattern.format("LEFT JOIN"), text, required=["left_join"], perturb_first=[leaves_one_out])
+    return bench.select(
+        pattern.format("JOIN"),
+        pattern.format("LEFT JOIN"),
+        text,
+        required=["left_join"],
+        perturb_first=[leaves_one_out],
+    )
 
 
 @construction("personalization", "personalization")
@@ -197,7 +232,11 @@ def exists_instead_of_in(bench: Bench) -> Draft | None:
         f"Please test for {child.name} by EXISTS, our reviewers reject IN with a subquery.",
         f"Right rows, wrong style: use EXISTS on {child.name} ({key.column}) here.",
     )
-    text = Text(report, "membership is tested by IN where the user wants EXISTS", f"{parent.name} rows that have {child.name}, by EXISTS")
+    text = Text(
+        report,
+        "membership is tested by IN where the user wants EXISTS",
+        f"{parent.name} rows that have {child.name}, by EXISTS",
+    )
     return bench.select(
         f"{head} p.{ref} IN (SELECT c.{k} FROM {t} AS c)",
         f"{head} EXISTS(SELECT 1 FROM {t} AS c WHERE c.{k} = p.{ref})",
@@ -216,7 +255,9 @@ def case_labels(bench: Bench) -> Draft | None:
     bound = values[len(values) // 2]
     high, low = bench.rng.choice([("high", "low"), ("big", "small"), ("A", "B"), ("over", "under")])
     m = quoted(measure.name)
-    pattern = f"SELECT {quoted(title.name)}, CASE WHEN {m} {{}} {bound} THEN '{{}}' ELSE '{{}}' END FROM {quoted(table.name)}"
+    pattern = (
+        f"SELECT {quoted(title.name)}, CASE WHEN {m} {{}} {bound} THEN '{{}}' ELSE '{{}}' END FROM {quoted(table.name)}"
+    )
     solution = pattern.format(">=", high, low)
     if bench.rng.random() < 0.5:
         issue, cause = pattern.format(">=", low, high), "the two labels are swapped"
@@ -247,7 +288,8 @@ def missing_value_label(bench: Bench) -> Draft | None:
     c = quoted(column.name)
     pattern = f"SELECT {quoted(title.name)}, {{}} FROM {quoted(table.name)}"
     report = bench.words.pick(
-        f"Show {word} where {column.name} is missing (use COALESCE).", f"I do not want to see NULL, put {word} for an empty {column.name}."
+        f"Show {word} where {column.name} is missing (use COALESCE).",
+        f"I do not want to see NULL, put {word} for an empty {column.name}.",
     )
     text = Text(report, f"a missing {column.name} shows as NULL", f"{word} for a missing {column.name}")
     return bench.select(pattern.format(c), pattern.format(f"COALESCE({c}, {word})"), text, required=["coalesce"])
@@ -266,10 +308,13 @@ def rounding(bench: Bench) -> Draft | None:
     pattern = f"SELECT {g}, {{}} FROM {quoted(table.name)} GROUP BY {g}"
     decimals = {0: "no decimals", 1: "one decimal (1)", 2: "2 decimals"}[digits]
     report = bench.words.pick(
-        f"Please round the average {measure.name} to {decimals}.", f"Our report shows the average {measure.name} with {decimals}."
+        f"Please round the average {measure.name} to {decimals}.",
+        f"Our report shows the average {measure.name} with {decimals}.",
     )
     text = Text(report, "the figure has the wrong number of decimals", f"average {measure.name} with {decimals}")
-    return bench.select(pattern.format(wrong), pattern.format(f"ROUND({figure}, {digits})"), text, required=["aggregate"])
+    return bench.select(
+        pattern.format(wrong), pattern.format(f"ROUND({figure}, {digits})"), text, required=["aggregate"]
+    )
 
 
 @construction("personalization", "personalization")
@@ -291,7 +336,11 @@ def tie_breaker(bench: Bench) -> Draft | None:
         f"Within the same {group.name} sort by {measure.name}, {way}, before {key.name}.",
         f"My order: {group.name}, then {measure.name} ({way}), then {key.name}.",
     )
-    text = Text(report, f"rows of one {group.name} are not sorted by {measure.name}", f"sort by {group.name}, then {measure.name} {way}")
+    text = Text(
+        report,
+        f"rows of one {group.name} are not sorted by {measure.name}",
+        f"sort by {group.name}, then {measure.name} {way}",
+    )
     return bench.select(pattern.format(""), pattern.format(f", {second}"), text, required=["order_by"])
 
 
@@ -311,7 +360,11 @@ def single_statement(bench: Bench) -> Draft | None:
         "I have no right to create tables. Do it in one statement with a CTE named s.",
         "Please no temporary table: a single statement, WITH s AS ..., same result.",
     )
-    text = Text(report, "it needs a temporary table, which the user may not create", f"{group.name} by {words} {measure.name}, in one statement")
+    text = Text(
+        report,
+        "it needs a temporary table, which the user may not create",
+        f"{group.name} by {words} {measure.name}, in one statement",
+    )
     draft = bench.select(tail, f"WITH s AS ({inner}) {tail}", text, required=["cte"], forbidden=["create_table"])
     return bench.with_issue(draft, [f"CREATE TEMPORARY TABLE s AS {inner}", tail])
 
@@ -328,7 +381,10 @@ def output_literal(bench: Bench) -> Draft | None:
     shown = "" if key is None else f"{quoted(key.name)}, "
     pattern = f"SELECT {shown}{quoted(title.name)} || {{}} || {quoted(measure.name)} FROM {quoted(table.name)}"
     report = bench.words.pick(
-        f"Put '{right}' between {title.name} and {measure.name}.", f"I want {title.name} and {measure.name} joined by '{right}'."
+        f"Put '{right}' between {title.name} and {measure.name}.",
+        f"I want {title.name} and {measure.name} joined by '{right}'.",
     )
     text = Text(report, f"the two are joined by '{wrong}'", f"{title.name} and {measure.name} joined by '{right}'")
-    return bench.select(pattern.format(sql_literal(wrong)), pattern.format(sql_literal(right)), text, required=["select"])
+    return bench.select(
+        pattern.format(sql_literal(wrong)), pattern.format(sql_literal(right)), text, required=["select"]
+    )

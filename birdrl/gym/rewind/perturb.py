@@ -9,14 +9,14 @@ from sqlglot import exp
 
 from birdrl.gym.rewind.data import DataView, quoted, sql_literal
 from birdrl.gym.rewind.draft import Draft
-from birdrl.gym.rewind.tree import canonical, owner, parse
+from birdrl.gym.rewind.tree import has_tree, owner, peek
 from birdrl.gym.schema import Column, Table
 
 
 def setups(draft: Draft, data: DataView, rng: Random, limit: int) -> Iterator[tuple[str, ...]]:
     """Up to `limit` candidate set-ups, the draft's own proposal first. A candidate may fail (constraints, no rowid)."""
     if draft.perturb_first:
-        yield tuple(canonical(statement) for statement in draft.perturb_first)
+        yield draft.perturb_first
     tables = [t for name in draft.perturb_tables if (t := data.schema.table(name)) and t.rows > 0]
     if not tables:
         return
@@ -26,7 +26,7 @@ def setups(draft: Draft, data: DataView, rng: Random, limit: int) -> Iterator[tu
         table = tables[number % len(tables)] if number < len(tables) else rng.choice(tables)
         statement = rng.choice(makers)(table, data, rng, tested)
         if statement is not None:
-            yield (canonical(statement),)
+            yield (statement,)
 
 
 def _rows(table: Table, rng: Random) -> str:
@@ -40,15 +40,20 @@ def _tested_values(draft: Draft, data: DataView) -> list[tuple[Table, Column, st
     """(table, column, literal) of the comparisons in the solution: values on which the bug may turn."""
     found: list[tuple[Table, Column, str]] = []
     for statement in draft.sol_sql:
-        try:
-            tree = parse(statement)
-        except ValueError:  # syntax without a tree, a trigger: no values to be had from it
+        if not has_tree(statement):
             continue
-        for node in tree.find_all(exp.EQ, exp.NEQ, exp.GT, exp.GTE, exp.LT, exp.LTE):
+        for node in peek(statement).find_all(exp.EQ, exp.NEQ, exp.GT, exp.GTE, exp.LT, exp.LTE):
             if isinstance(node.this, exp.Column) and isinstance(node.expression, exp.Literal):
                 place = owner(node.this, data.schema)
                 if place is not None:
-                    found.append((*place, sql_literal(node.expression.this) if node.expression.is_string else str(node.expression.this)))
+                    found.append(
+                        (
+                            *place,
+                            sql_literal(node.expression.this)
+                            if node.expression.is_string
+                            else str(node.expression.this),
+                        )
+                    )
     return found
 
 

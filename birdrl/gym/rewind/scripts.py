@@ -69,7 +69,11 @@ def archive_after_delete(bench: Bench) -> Draft | None:
         f"{name} stays empty; the rows should be saved there first and then removed from {table.name}.",
         f"Rows with {condition.phrase} are lost: move them to {name} before deleting.",
     )
-    text = Text(report, "the rows are deleted before they are copied", f"first copy rows with {condition.phrase} to {name}, then delete them")
+    text = Text(
+        report,
+        "the rows are deleted before they are copied",
+        f"first copy rows with {condition.phrase} to {name}, then delete them",
+    )
     return bench.state(
         [delete, copy], [copy, delete], text, [whole(name), whole(table)], tables=[table],
         preprocess=[create_like(name, columns)], clean_up=[f"DROP TABLE IF EXISTS {quoted(name)}"],
@@ -116,5 +120,9 @@ def update_order(bench: Bench) -> Draft | None:
         f"Both groups end up as '{fresh}'; old {second} should become '{fresh}' before {first} becomes {second}.",
         f"'{first}' must end as '{second}' and only the old '{second}' as '{fresh}'.",
     )
-    text = Text(report, f"{first} is renamed first and then taken for an old {second}", f"{second} becomes {fresh}, then {first} becomes {second}")
+    text = Text(
+        report,
+        f"{first} is renamed first and then taken for an old {second}",
+        f"{second} becomes {fresh}, then {first} becomes {second}",
+    )
     return bench.state([follow, move], [move, follow], text, [whole(table)], tables=[table])

@@ -41,9 +41,10 @@ def in_negation(bench: Bench, tree: exp.Expression) -> Text | None:
     inner = node.find(exp.Table)
     if inner is None:
         return None
-    negated = isinstance(node.parent, exp.Not)
-    if negated:
-        node.parent.replace(node.copy())
+    around = node.parent
+    negated = isinstance(around, exp.Not)
+    if isinstance(around, exp.Not):
+        around.replace(node.copy())
     else:
         node.replace(exp.Not(this=node.copy()))
     relation = f"{'without' if negated else 'with'} a match in {inner.name}"
@@ -92,5 +93,7 @@ def subquery_wrong_filter(bench: Bench) -> Draft | None:
         f"I need {child.name} whose {parent.name} has {condition.phrase}.",
         f"The {parent.name} should be one with {condition.phrase}.",
     )
-    text = Text(report, f"in {parent.name}, {condition.wrong_cause}", f"{child.name} of {parent.name} with {condition.phrase}")
+    text = Text(
+        report, f"in {parent.name}, {condition.wrong_cause}", f"{child.name} of {parent.name} with {condition.phrase}"
+    )
     return bench.select(f"{head} {condition.wrong_sql})", f"{head} {condition.sql})", text)

@@ -5,6 +5,9 @@ Issue and solution are always written by the same generator, so that they differ
 
 from __future__ import annotations
 
+import re
+from functools import lru_cache
+
 import sqlglot
 from sqlglot import exp
 from sqlglot.dialects.sqlite import SQLite
@@ -12,11 +15,11 @@ from sqlglot.errors import SqlglotError
 
 from birdrl.gym.schema import Column, Schema, Table
 
-AGGREGATES: tuple[type[exp.Func], ...] = (exp.Count, exp.Sum, exp.Avg, exp.Min, exp.Max)
-COMPARISONS: tuple[type[exp.Binary], ...] = (exp.EQ, exp.NEQ, exp.GT, exp.GTE, exp.LT, exp.LTE)
+AGGREGATES: tuple[type[exp.Expression], ...] = (exp.Count, exp.Sum, exp.Avg, exp.Min, exp.Max)
+COMPARISONS: tuple[type[exp.Expression], ...] = (exp.EQ, exp.NEQ, exp.GT, exp.GTE, exp.LT, exp.LTE)
 
 
-class _CanonicalGenerator(SQLite.Generator):
+class _CanonicalGenerator(SQLite.Generator):  # type: ignore[misc,valid-type]
     """SQLite spelling with the negation where people put it: `x NOT IN (...)`, `x IS NOT NULL`."""
 
     def not_sql(self, expression: exp.Not) -> str:
@@ -47,16 +50,36 @@ def parse(sql: str) -> exp.Expression:
     return tree
 
 
+@lru_cache(maxsize=4096)
+def peek(sql: str) -> exp.Expression:
+    """`parse` for reading only: the tree is shared, nobody may change it."""
+    return parse(sql)
+
+
+def has_tree(sql: str) -> bool:
+    """Whether the parser knows the statement; triggers and transaction control stay text."""
+    return not re.match(
+        r"\s*(CREATE (TEMP |TEMPORARY )?TRIGGER|BEGIN|COMMIT|ROLLBACK|SAVEPOINT|RELEASE)\b", sql, re.IGNORECASE
+    )
+
+
+@lru_cache(maxsize=4096)
 def canonical(sql: str) -> str:
-    """Canonical text of one statement. Statements whose syntax has no tree (triggers, savepoints) stay as they are."""
-    if sql.split(None, 1)[0].upper() == "SAVEPOINT" or " TRIGGER " in f" {sql.upper()} ":
-        return sql
-    return render(parse(sql))
+    """Canonical text of one statement; a statement without a tree stays as it is."""
+    return render(peek(sql)) if has_tree(sql) else sql
 
 
 def is_ordered(tree: exp.Expression) -> bool:
     """Whether the statement's rows have a defined order (a top-level ORDER BY)."""
     return tree.args.get("order") is not None
+
+
+@lru_cache(maxsize=4096)
+def tables_of(sql: str) -> tuple[str, ...]:
+    """Names of the tables that one statement reads or writes."""
+    if has_tree(sql):
+        return tuple(table_names(peek(sql)))
+    return tuple(dict.fromkeys(re.findall(r"(?: ON | UPDATE | INTO )(\w+)", sql)))
 
 
 def table_names(tree: exp.Expression) -> list[str]:

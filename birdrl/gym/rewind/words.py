@@ -35,7 +35,7 @@ class Words:
 
     def name(self, thing: Column | Table) -> str:
         """Identifier (mostly, so that the reader can find it) or label of a column or table."""
-        return thing.name if self.rng.random() < 0.6 else thing.label
+        return thing.name if self.rng.random() < 0.75 else thing.label
 
     def pick(self, *options: str) -> str:
         """One of several wordings."""
@@ -118,8 +118,6 @@ def like_phrase(subject: str, pattern: exp.Expression, *, negated: bool = False)
     core = text.strip("%")
     verbs = {(True, True): "containing", (False, True): "starting with", (True, False): "ending with"}
     verb = verbs.get((text.startswith("%"), text.endswith("%")))
-    if verb is None or not core or "%" in core or "_" in core:
-        phrase = f"like '{text}'"
-    else:
-        phrase = f"{verb} '{core}'"
+    plain = verb is not None and core and "%" not in core and "_" not in core
+    phrase = f"{verb} '{core}'" if plain else f"like '{text}'"
     return f"{subject} not {phrase}" if negated else f"{subject} {phrase}"

@@ -1,0 +1,199 @@
+"""The build over databases: split, sizes, determinism, what is written."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections import Counter
+from pathlib import Path
+
+import pytest
+from rewind_store import make_store
+
+from birdrl.errors import InputError
+from birdrl.files import read_json, read_jsonl
+from birdrl.gym import build
+from birdrl.gym.build import build_gym, split_databases
+from birdrl.gym.instance import read_instances
+from birdrl.gym.rewind import KINDS, rewinder
+from birdrl.params import GymParams, load_params
+from birdrl.stages import gym as gym_stage
+from birdrl.stages.registry import StageContext
+
+SHOPS = ("shop_a", "shop_b", "shop_c")
+QUERIES = [
+    "SELECT product_name FROM product WHERE stock > 5",
+    "SELECT category, COUNT(*) FROM product WHERE stock > 0 GROUP BY category ORDER BY COUNT(*) DESC, category LIMIT 2",
+    "SELECT p.price, s.quantity FROM product AS p JOIN sale AS s ON s.product_id = p.product_id WHERE channel = 'web'",
+    "SELECT DISTINCT channel FROM sale WHERE quantity >= 4 AND channel <> 'phone'",
+]
+
+
+@pytest.fixture(scope="module")
+def root(tmp_path_factory):
+    """artifacts/<profile> with a templates output of three shops, and a file of gold SQL."""
+    root = tmp_path_factory.mktemp("artifacts")
+    make_store(root / "templates", SHOPS)
+    rows = [{"db_id": db_id, "question": "?", "query": sql} for db_id in SHOPS for sql in QUERIES]
+    (root / "gold.json").write_text(json.dumps(rows))
+    return root
+
+
+def params(root: Path, **changes) -> GymParams:
+    values = {
+        "train_instances": 16,
+        "eval_instances": 8,
+        "eval_databases": ["shop_b"],
+        "gold_sql": [str(root / "gold.json")],
+    }
+    return GymParams.model_validate({**values, **changes})
+
+
+def store(root: Path):
+    return build.TemplateStore(root / "templates")
+
+
+@pytest.fixture(scope="module")
+def gym(root):
+    return build_gym(store(root), params(root), seed=3)
+
+
+def test_sizes_and_split_are_as_asked(gym):
+    assert (len(gym.train), len(gym.evaluation)) == (16, 8)
+    assert {i.db_id for i in gym.train} == {"shop_a", "shop_c"}
+    assert {i.db_id for i in gym.evaluation} == {"shop_b"}
+    assert Counter(i.db_id for i in gym.train) == {"shop_a": 8, "shop_c": 8}
+
+
+def test_categories_follow_the_shares(gym):
+    assert Counter(i.category for i in gym.evaluation) == {"query": 5, "management": 2, "personalization": 1}
+
+
+def test_ids_are_unique_and_sources_recorded(gym):
+    instances = [*gym.train, *gym.evaluation]
+    assert len({i.instance_id for i in instances}) == len(instances)
+    assert gym.train[0].instance_id == "gym_shop_a_0"
+    sources = {i.source["verified_sql"] for i in instances}
+    assert any(source.startswith("gold.json#") for source in sources)
+
+
+def test_result_depends_on_the_seed_and_not_on_scheduling(root, gym):
+    rows = [i.row() for i in (*gym.train, *gym.evaluation)]
+    alone = build_gym(store(root), params(root, workers=1), seed=3)
+    assert [i.row() for i in (*alone.train, *alone.evaluation)] == rows
+    assert alone.quarantine == gym.quarantine
+    other = build_gym(store(root), params(root), seed=4)
+    assert [i.row() for i in (*other.train, *other.evaluation)] != rows
+
+
+def test_a_database_that_runs_dry_is_made_up_for(root, monkeypatch):
+    """Gold SQL for shop_a only, and only mutations: shop_c can give nothing, so shop_a gives all."""
+    gold = root / "one.json"
+    rows = [{"db_id": "shop_a", "query": sql} for sql in QUERIES] + [
+        {"db_id": "shop_b", "query": sql} for sql in QUERIES
+    ] + [{"db_id": "shop_c", "query": "SELECT COUNT(*) FROM sale"}]  # fmt: skip
+    gold.write_text(json.dumps(rows))
+    monkeypatch.setattr(rewinder, "KINDS", {k: v for k, v in KINDS.items() if v.mutate})
+    built = build_gym(store(root), params(root, gold_sql=[str(gold)], train_instances=6, eval_instances=2), seed=0)
+    assert Counter(i.db_id for i in built.train) == {"shop_a": 6}
+
+
+@pytest.mark.parametrize(
+    ("db_ids", "changes", "message"),
+    [
+        (["a", "b"], {"eval_databases": ["z"]}, "gym.eval_databases: no usable database z"),
+        (["a", "b"], {"eval_databases": ["a", "b"]}, "cannot be split"),
+        (["a"], {"eval_databases": []}, "cannot be split"),
+    ],
+)
+def test_impossible_splits_name_the_parameter(db_ids, changes, message):
+    with pytest.raises(InputError, match=message):
+        split_databases(db_ids, GymParams(train_instances=1, eval_instances=1, **changes), 0)
+
+
+def test_seeded_split_holds_out_the_share():
+    db_ids = [f"db{n}" for n in range(10)]
+    wanted = GymParams(train_instances=1, eval_instances=1, eval_share=0.3)
+    train, held_out = split_databases(db_ids, wanted, 1)
+    assert (len(train), len(held_out)) == (7, 3)
+    assert (train, held_out) == split_databases(list(reversed(db_ids)), wanted, 1)
+    assert held_out != split_databases(db_ids, wanted, 2)[1]
+
+
+def test_gold_without_usable_queries_is_an_input_error(root):
+    gold = root / "none.json"
+    gold.write_text(json.dumps([{"db_id": "elsewhere", "query": "SELECT 1"}]))
+    with pytest.raises(InputError, match=r"gym.gold_sql: no usable query"):
+        build_gym(store(root), params(root, gold_sql=[str(gold)]), seed=0)
+
+
+def run_stage(root: Path, out: Path, **changes) -> None:
+    out.mkdir()
+    overrides = {f"gym.{key}": value for key, value in params(root, **changes).model_dump().items()}
+    gym_stage.run(StageContext("gym", load_params("smoke", overrides), root, out, out / "work"))
+
+
+def test_stage_writes_the_gym_and_its_statistics(root, tmp_path):
+    out = tmp_path / "gym"
+    run_stage(root, out)
+    train, evaluation = read_instances(out / "train.jsonl"), read_instances(out / "eval.jsonl")
+    assert (len(train), len(evaluation)) == (16, 8)
+    stats = read_json(out / "stats.json")
+    assert stats["shortfall"] == {"train": 0, "eval": 0}
+    assert stats["all"]["instances"] == 24
+    assert sum(stats["all"]["by_kind"].values()) == 24
+    assert stats["all"]["distinct_test_cases"] <= stats["all"]["test_cases"]
+    assert stats["all"]["features"]["select"] > 0
+    assert stats["paper_table_7"]["instances"] == sum(stats["paper_table_7"]["by_category"].values())
+    rows = list(read_jsonl(out / "quarantine.jsonl"))
+    assert all(row["reason"] for row in rows)
+    assert len(rows) + stats["rejections"].get("duplicate", 0) == stats["rejected"]
+
+
+def test_stage_writes_the_same_bytes_again(root, tmp_path):
+    for name in ("first", "second"):
+        run_stage(root, tmp_path / name)
+    for file in ("train.jsonl", "eval.jsonl", "quarantine.jsonl", "stats.json"):
+        assert (tmp_path / "first" / file).read_bytes() == (tmp_path / "second" / file).read_bytes()
+
+
+def test_shortfall_is_told_and_recorded(root, tmp_path, monkeypatch, capsys):
+    monkeypatch.setattr(rewinder, "KINDS", {name: KINDS[name] for name in ("comparison_boundary", "wrong_limit")})
+    run_stage(root, tmp_path / "gym", train_instances=500)
+    stats = read_json(tmp_path / "gym" / "stats.json")
+    assert 0 < stats["train"]["instances"] < 500
+    assert stats["shortfall"]["train"] == 500 - stats["train"]["instances"]
+    assert "WARN gym.train_instances: 500 wanted" in capsys.readouterr().err
+
+
+def test_nothing_at_all_is_an_error(root, tmp_path, monkeypatch):
+    monkeypatch.setattr(rewinder, "KINDS", {"range_bound": KINDS["range_bound"]})  # no query has a BETWEEN
+    with pytest.raises(InputError, match="not one train instance"):
+        run_stage(root, tmp_path / "gym")
+
+
+SHARED = Path(os.environ.get("BIRDRL_SHARED_DATA", "../shared/data"))
+
+
+@pytest.mark.slow
+def test_spider_gives_a_gym_over_many_databases(tmp_path):
+    """Real databases with real gold SQL: 300 gated issues over at least 15 databases."""
+    if not (SHARED / "spider" / "dev.json").is_file():
+        pytest.skip(f"no Spider data at {SHARED / 'spider'}; set BIRDRL_SHARED_DATA")
+    from birdrl.stages import templates
+
+    spider = SHARED / "spider"
+    wanted = {row["db_id"] for row in json.loads((spider / "dev.json").read_text())}
+    skip = [folder.name for folder in (spider / "database").iterdir() if folder.name not in wanted]
+    overrides = {
+        "templates.source": "directory", "templates.directory": str(spider / "database"), "templates.skip": skip,
+        "gym.gold_sql": [str(spider / "dev.json")], "gym.train_instances": 220, "gym.eval_instances": 80,
+    }  # fmt: skip
+    loaded = load_params("smoke", overrides)
+    for name, stage in (("templates", templates), ("gym", gym_stage)):
+        (tmp_path / name).mkdir()
+        stage.run(StageContext(name, loaded, tmp_path, tmp_path / name, tmp_path / "work"))
+    train, evaluation = read_instances(tmp_path / "gym/train.jsonl"), read_instances(tmp_path / "gym/eval.jsonl")
+    assert len(train) + len(evaluation) == 300
+    assert len({i.db_id for i in (*train, *evaluation)}) >= 15
+    assert not {i.db_id for i in train} & {i.db_id for i in evaluation}
