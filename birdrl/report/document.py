@@ -132,7 +132,7 @@ def _html(block: Block) -> str:
 def _html_table(table: Table) -> str:
     def cells(values: Sequence[str], tag: str) -> str:
         return "".join(
-            f'<{tag} class="n">{html.escape(v)}</{tag}>'
+            f'<{tag} class="n">{_number_cell(v)}</{tag}>'
             if place in table.numeric
             else f"<{tag}>{html.escape(v)}</{tag}>"
             for place, v in enumerate(values)
@@ -146,6 +146,12 @@ def _html_table(table: Table) -> str:
     caption = f"<caption>{html.escape(table.caption)}</caption>" if table.caption else ""
     head = f"<thead><tr>{cells(table.headers, 'th')}</tr></thead>"
     return f'<div class="scroll"><table>{caption}{head}<tbody>\n{rows}</tbody></table></div>\n'
+
+
+def _number_cell(value: str) -> str:
+    # An interval stands below its number, so that a row of several stays narrow.
+    figure, bracket, span = value.partition(" [")
+    return html.escape(figure) + (f"<small>[{html.escape(span)}</small>" if bracket else "")
 
 
 def _markdown(block: Block) -> list[str]:

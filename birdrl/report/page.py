@@ -66,7 +66,7 @@ def _lead(inputs: ReportInputs) -> list[Block]:
         ("rl_agentic", "after reinforcement learning (stages 3 and 4)"),
     ):
         policy = policies.get(name, {})
-        span = f", 95 % interval {interval(policy['interval'])}" if policy.get("interval") else ""
+        span = f", 95\u00a0% interval {interval(policy['interval'])}" if policy.get("interval") else ""
         tiles.append((percent(policy.get("success")), what + span))
     train = len(inputs.instances["training"])
     tiles.append((f"{train:,} / {len(inputs.instances['evaluation']):,}", "issues for training / held out"))
@@ -237,7 +237,7 @@ def _audit(report: Mapping[str, Any]) -> list[Block]:
                 )
                 for side in ("train", "eval")
             ]
-        blocks.append(Details(f"The {len(closest)} closest pairs", shown))
+        blocks.append(Details("Closest pairs", shown))
     return blocks
 
 

@@ -130,7 +130,9 @@ def _errors(
     high = [max(0.0, 100 * float(bound[1]) - value) for value, bound in zip(y, bounds, strict=True)]
     if line:
         axes.plot(x, y, color=LINE, lw=2, zorder=1)
-    axes.errorbar(x, y, yerr=[low, high], fmt=marker, color=colour, capsize=3, lw=1.4, markersize=6, label=label)
+    axes.errorbar(
+        x, y, yerr=[low, high], fmt=marker, color=colour, capsize=3, lw=1.4, markersize=6, label=label, clip_on=False,
+    )  # fmt: skip
 
 
 def _policy_axis(axes: Axes, policies: Sequence[Mapping[str, Any]]) -> None:

@@ -126,13 +126,11 @@ def _write_data(root: Path) -> None:
     _jsonl(root / "gym" / "quarantine.jsonl", [{"reason": reason} for reason in reasons])
     pair = {"text_similarity": 0.8123, "sql_similarity": 0.7311, "flagged": False}
     sides = {"train": _instance("train", 3, train), "eval": _instance("eval", 3, held_out)}
-    counts = {
-        "database_overlap": 0,
-        "template_overlap": 0,
-        "pairs": 48000,
-        "near_duplicate_pairs": 0,
-        "kept_train": 400,
-    }
+    counts = dict.fromkeys(
+        ("database_overlap", "template_overlap", "source_overlap", "exact_issue_text", "exact_issue_sql", "exact_joint",
+         "near_duplicate_pairs", "flagged_train", "pairs_above_text_threshold"), 0,
+    )  # fmt: skip
+    counts |= {"pairs": 48000, "kept_train": 400, "exact_solution_sql": 2, "pairs_above_sql_threshold": 31}
     _json(
         root / "audit" / "report.json",
         {"counts": counts, "thresholds": {"text": 0.85, "sql": 0.9}, "closest": [{**pair, **sides}]},
