@@ -44,13 +44,13 @@ lint: setup  ## Only the linters and the type checker.
 	$(BIN)/lint-imports
 
 up: setup  ## Start the Prefect server, the deployment and the MLflow UI on the loopback interface.
-	$(BIN)/python -m infra.services up
+	$(BIN)/python -m tasks.services up
 
 down: setup  ## Stop them.
-	$(BIN)/python -m infra.services down
+	$(BIN)/python -m tasks.services down
 
 status: setup  ## Tell what is up, and where.
-	$(BIN)/python -m infra.services status
+	$(BIN)/python -m tasks.services status
 
 clean:  ## Remove build products of this checkout (artifacts stay).
 	rm -rf build *.egg-info .pytest_cache .mypy_cache .ruff_cache
