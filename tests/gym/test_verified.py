@@ -15,6 +15,7 @@ from sqlglot import exp
 
 from birdrl.errors import InputError
 from birdrl.gym.domains import DOMAINS
+from birdrl.gym.querygen.generate import pointless_join
 from birdrl.gym.templates import TemplateStore, open_template
 from birdrl.gym.values import ColumnKind, DatabaseValues, literal
 from birdrl.gym.verified import VerifiedSql, generate_verified, read_gold_files
@@ -77,6 +78,21 @@ def test_generated_queries_are_short_and_varied(generated: list[VerifiedSql]) ->
     assert seen["Where"] >= 100
     assert seen["Join"] >= 40
     assert seen["Group"] >= 40
+
+
+@pytest.mark.parametrize(
+    ("sql", "expected"),
+    [
+        ("SELECT COUNT(*) FROM loans AS l JOIN clients AS c ON l.client_id = c.client_id WHERE l.amount > 5", True),
+        ("SELECT COUNT(*) FROM loans AS l JOIN clients AS c ON l.client_id = c.client_id WHERE c.income > 5", False),
+        ("SELECT client_name FROM loans JOIN clients ON loans.client_id = clients.client_id", False),
+        ("SELECT c.client_id FROM clients AS c LEFT JOIN loans AS l ON l.client_id = c.client_id", False),
+        ("SELECT b.city FROM loans AS l JOIN clients AS c ON l.client_id = c.client_id "
+         "JOIN branches AS b ON c.branch_id = b.branch_id", False),
+    ],
+)  # fmt: skip
+def test_a_join_that_nothing_needs_is_noticed(store: TemplateStore, sql: str, expected: bool) -> None:
+    assert pointless_join(sql, store.schema("bank_loans")) is expected
 
 
 def test_the_same_seed_gives_the_same_queries_and_a_shorter_list_is_a_prefix(store: TemplateStore) -> None:

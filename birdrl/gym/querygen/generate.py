@@ -4,11 +4,15 @@ from __future__ import annotations
 
 from random import Random
 
+import sqlglot
+from sqlglot import exp
+
 from birdrl.gym.querygen import shapes_basic as basic
 from birdrl.gym.querygen import shapes_nested as nested
 from birdrl.gym.querygen import shapes_window as window
 from birdrl.gym.querygen.shapes_basic import Draft, Shape
 from birdrl.gym.querygen.source import Database
+from birdrl.gym.schema import Schema
 from birdrl.gym.select_check import SelectChecker, SelectRejected
 from birdrl.gym.templates import TemplateStore
 from birdrl.gym.values import DatabaseValues
@@ -70,10 +74,28 @@ def generate(store: TemplateStore, db_id: str, seed: int, count: int, *, max_row
 
 
 def _checked(checker: SelectChecker, draft: Draft) -> Draft | None:
-    """The draft in canonical form, or None when it is no use as a reference (empty, too long, nothing but zeros)."""
+    """The draft in canonical form, or None when it is no use as a reference."""
     try:
         result = checker.check(draft.sql)
     except SelectRejected:
         return None
+    if " JOIN " in result.sql and pointless_join(result.sql, checker.schema):
+        return None
     hollow = len(result.rows) == 1 and all(value in (None, 0) for value in result.rows[0])
     return None if hollow or len(result.sql) > MAX_CHARS else Draft(result.sql, draft.question)
+
+
+def pointless_join(sql: str, schema: Schema) -> bool:
+    """Whether an inner join brings in a table of which nothing is used but the column it is joined on."""
+    tree = sqlglot.parse_one(sql, read="sqlite")
+    for join in tree.find_all(exp.Join):
+        if join.side or not isinstance(join.this, exp.Table):
+            continue
+        found = schema.table(join.this.name)
+        own = {id(column) for column in join.find_all(exp.Column)}
+        mark = join.this.alias_or_name
+        names = {c.name.lower() for c in found.columns} if found else set()
+        used = (c for c in tree.find_all(exp.Column) if id(c) not in own)
+        if not any(c.table == mark or (not c.table and c.name.lower() in names) for c in used):
+            return True
+    return False

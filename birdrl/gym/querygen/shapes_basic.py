@@ -73,7 +73,7 @@ def aggregate(src: Source, rng: Random, *, exclude: str = "") -> tuple[str, str]
     roll = rng.random()
     if numbers and roll < 0.6:
         field = rng.choice(numbers)
-        function = rng.choice(("AVG", "AVG", "SUM", "SUM", "MAX", "MIN"))
+        function = rng.choice(("MAX", "MIN") if field.is_year else ("AVG", "AVG", "SUM", "SUM", "MAX", "MIN"))
         call = f"{function}({field.ref})"
         if function == "AVG" and rng.random() < 0.5:
             call = f"ROUND({call}, {rng.choice((1, 2))})"

@@ -81,14 +81,14 @@ def above_average(db: Database, rng: Random) -> Draft | None:
         shown = ", ".join(f"a.{f.ref}" for f in fields)
         inner = f"SELECT AVG(b.{field.ref}) FROM {src.sql} AS b WHERE b.{group.ref} = a.{group.ref}"
         sql = f"SELECT {shown} FROM {src.sql} AS a WHERE a.{field.ref} {operator} ({inner})"
-        compared = f"the average of its {group.words}"
+        compared, among = f"the average of its {group.words}", ""
     else:
-        filtered, _ = where(src, rng, rng.choice((0, 0, 1)), exclude=field.ref)
+        filtered, words = where(src, rng, rng.choice((0, 0, 1)), exclude=field.ref)
         extra = filtered.replace(" WHERE ", " AND ", 1)
         test = f"{field.ref} {operator} (SELECT AVG({field.ref}) FROM {src.sql})"
         sql = f"SELECT {listed(fields)} FROM {src.sql} WHERE {test}{extra}"
-        compared = "the overall average"
-    return Draft(sql, f"List the {spoken(fields)} of {src.noun} whose {field.words} is {said} {compared}.")
+        compared, among = "the overall average", words.replace(" whose ", " and whose ", 1)
+    return Draft(sql, f"List the {spoken(fields)} of {src.noun} whose {field.words} is {said} {compared}{among}.")
 
 
 def extreme(db: Database, rng: Random) -> Draft | None:
@@ -166,7 +166,7 @@ def count_children(db: Database, rng: Random) -> Draft | None:
     join = f"{parent.sql} AS p LEFT JOIN {child.sql} AS c ON c.{inner} = p.{outer}"
     shown = f"p.{outer}, {label.ref}" if label and rng.random() < 0.5 else label.ref if label else f"p.{outer}"
     words = label.words if label else "key"
-    numbers = measures(child)
+    numbers = [f for f in measures(child) if not f.is_year]
     if numbers and rng.random() < 0.3:
         number = rng.choice(numbers)
         call, said = (

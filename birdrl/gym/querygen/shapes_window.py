@@ -57,7 +57,7 @@ def running_total(db: Database, rng: Random) -> Draft | None:
     """SUM OVER: a cumulative number along time."""
     src = single(db, rng)
     date = choose(rng, src.of_kind(ColumnKind.DATE)) if src else None
-    number = choose(rng, measures(src)) if src else None
+    number = choose(rng, [f for f in measures(src) if not f.is_year]) if src else None
     if src is None or date is None or number is None or not src.key:
         return None
     filtered, said = where(src, rng, 1, exclude=date.ref)
@@ -116,7 +116,7 @@ def replaced_null(db: Database, rng: Random) -> Draft | None:
     if src is None:
         return None
     kinds = (ColumnKind.CATEGORY, ColumnKind.INTEGER, ColumnKind.REAL)
-    field = choose(rng, [f for f in src.of_kind(*kinds) if f.profile.nulls])
+    field = choose(rng, [f for f in src.of_kind(*kinds) if f.profile.nulls and not f.is_year])
     if field is None:
         return None
     text = field.kind is ColumnKind.CATEGORY
@@ -126,8 +126,8 @@ def replaced_null(db: Database, rng: Random) -> Draft | None:
         kind = alias(src.tables, "kind")
         sql = f"SELECT {filled} AS {kind}, COUNT(*) FROM {src.sql}{filtered} GROUP BY {kind}"
         return Draft(sql, f"Count {src.noun}{said} per {field.words}, a missing one as unknown.")
-    call = rng.choice(("AVG", "SUM"))
+    call, words = rng.choice((("AVG", "average"), ("SUM", "total")))
     return Draft(
         f"SELECT {call}({filled}) FROM {src.sql}{filtered}",
-        f"Give the {call} of {field.words} of {src.noun}{said}, a missing one as 0.",
+        f"Give the {words} {field.words} of {src.noun}{said}, a missing one as 0.",
     )

@@ -49,6 +49,11 @@ class Field:
     def is_flag(self) -> bool:
         return self.kind is ColumnKind.INTEGER and set(self.profile.values) <= {0, 1}
 
+    @property
+    def is_year(self) -> bool:
+        """Whole numbers that are all years: nobody adds them up."""
+        return self.kind is ColumnKind.INTEGER and all(1500 <= float(v) <= 2100 for v in self.profile.values)
+
 
 @dataclass(frozen=True)
 class Edge:
@@ -131,15 +136,21 @@ class Database:
         for edge, mark, previous in zip(chain, marks[1:], marks, strict=False):
             join = f"{previous}.{name(edge.child_column)} = {mark}.{name(edge.parent_column)}"
             text += f" JOIN {_aliased(edge.parent, mark)} ON {join}"
+        roles = ["", *(self._role(edge) for edge in chain)]
         shared = Counter(c.name.lower() for t in path for c in t.columns)
         fields = []
-        for table, mark in zip(path, marks, strict=True):
+        for table, mark, role in zip(path, marks, roles, strict=True):
             for field in self.fields(table, f"{mark}.", f"{singular(table.label)} "):
                 column = field.profile.column
                 bare = style == "plain" and shared[column.lower()] == 1
-                words = field.words if shared[column.lower()] > 1 else table_words(table, column)
+                words = field.words if shared[column.lower()] > 1 and not role else role + table_words(table, column)
                 fields.append(Field(name(column) if bare else field.ref, words, table, field.profile))
         return Source(text, noun(path[0].label), tuple(path), tuple(fields), self.key(path[0], f"{marks[0]}."))
+
+    def _role(self, edge: Edge) -> str:
+        """'origin ' where origin_id and target_id refer to the same table, else nothing."""
+        rivals = [e for e in self.edges if e.child.name == edge.child.name and e.parent.name == edge.parent.name]
+        return re.sub(r" id$", "", table_words(edge.child, edge.child_column)) + " " if len(rivals) > 1 else ""
 
     def _chain(self, rng: Random, tables: int) -> list[Edge] | None:
         for _ in range(8):
