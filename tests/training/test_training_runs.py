@@ -1,0 +1,64 @@
+"""Real runs of the engine on CPU, through the stages."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from birdrl.files import read_json, read_jsonl
+from birdrl.params import Params
+from birdrl.stages import train
+from training.layout import make_context
+
+pytestmark = pytest.mark.slow
+
+
+def weights(folder: Path) -> dict[str, object]:
+    from safetensors.numpy import load_file
+
+    return load_file(folder / "model.safetensors")
+
+
+def test_imitation_lowers_the_loss_and_exports_a_policy(stage_root: Path, nano_folder: Path, params: Params) -> None:
+    import numpy as np
+    from transformers import AutoModelForCausalLM, AutoTokenizer
+
+    context = make_context("sft_reasoning", stage_root, params)
+    train.run_sft_reasoning(context)
+
+    rows = list(read_jsonl(context.out / "metrics.jsonl"))
+    assert [row["step"] for row in rows] == [1, 2, 3]
+    assert rows[-1]["loss"] < rows[0]["loss"]
+    assert rows[0]["lr"] > 0
+    summary = read_json(context.out / "summary.json")
+    assert summary["steps"] == 3
+    assert summary["samples"] == 13
+    before, after = weights(nano_folder), weights(context.out / "model")
+    assert before.keys() == after.keys()
+    assert all(array.dtype == np.float32 for array in after.values())
+    assert any((before[name] != after[name]).any() for name in before)
+    loaded = AutoModelForCausalLM.from_pretrained(context.out / "model")
+    assert loaded.num_parameters() == summary["parameters"]
+    same = [AutoTokenizer.from_pretrained(f) for f in (nano_folder, context.out / "model")]
+    assert same[0].chat_template == same[1].chat_template
+    assert same[0].encode("SELECT id<|im_end|>\n") == same[1].encode("SELECT id<|im_end|>\n")
+    assert not any(context.work.iterdir()), "checkpoints are removed after success"
+
+
+def test_multi_turn_reinforcement_runs_on_replicas(stage_root: Path, nano_folder: Path, params: Params) -> None:
+    context = make_context("rl_agentic", stage_root, params)
+    train.run_rl_agentic(context)
+
+    rows = list(read_jsonl(context.out / "metrics.jsonl"))
+    assert [row["step"] for row in rows] == [1, 2]
+    assert all(row["rollout_probs_diff_max"] < 1e-4 for row in rows), "rollout and trainer agree on the policy"
+    assert rows[0]["kl"] == pytest.approx(0, abs=1e-6)
+    rollouts = [json.loads(line) for line in (context.out / "rollouts" / "1.jsonl").read_text().splitlines()]
+    assert len(rollouts) == 4
+    assert {row["instance_id"] for row in rollouts} <= {"boundary", "broken", "update"}
+    assert all(0 <= row["reward"] <= 1 for row in rollouts)
+    assert read_json(context.out / "summary.json")["failures_infra"] == 0
+    assert (context.out / "model" / "model.safetensors").is_file()
+    assert not any(context.work.iterdir())
