@@ -13,14 +13,13 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from string import Template
 
-import apsw
-
 from birdrl.agent.answers import join_statements
+from birdrl.agent.schema_text import compact_table, table_ddl, tables_at_hand, working_tables
 from birdrl.agent.templating import neutral
 from birdrl.errors import InputError
 from birdrl.files import sha256_text
 from birdrl.gym.instance import Instance
-from birdrl.gym.schema import Schema, Table
+from birdrl.gym.schema import Schema
 
 PROMPTS = Path(__file__).with_name("prompts")
 FAMILIES: tuple[str, ...] = (
@@ -87,8 +86,10 @@ class PromptSet:
 
     def _issue(self, instance: Instance, schema: Schema) -> dict[str, str]:
         issue_sql = join_statements(instance.issue_sql)
+        prepared = working_tables(instance.preprocess_sql)
+        with_working = schema.model_copy(update={"tables": [*schema.tables, *prepared]})
         return {
-            "schema": self._schema_text(schema, f"{issue_sql}\n{instance.query}"),
+            "schema": self._schema_text(with_working, f"{issue_sql}\n{instance.query}"),
             "issue": neutral(instance.query.strip()),
             "issue_sql": neutral(issue_sql),
         }
@@ -114,47 +115,3 @@ def load_prompts(name: str) -> PromptSet:
             raise InputError(f"{path}: missing; every prompt set has all of: {', '.join(FAMILIES)}")
         texts[key] = path.read_text(encoding="utf-8")
     return PromptSet(name, texts)
-
-
-def tables_at_hand(schema: Schema, text: str) -> list[Table]:
-    """The tables whose name occurs as a word in `text` (any case); all tables when none does."""
-    named = [t for t in schema.tables if re.search(rf"(?<!\w){re.escape(t.name)}(?!\w)", text, re.IGNORECASE)]
-    return named or list(schema.tables)
-
-
-def compact_table(table: Table) -> str:
-    """`orders(id, customer_id, total)`."""
-    return f"{_name(table.name)}({', '.join(_name(column.name) for column in table.columns)})"
-
-
-def table_ddl(table: Table) -> str:
-    """CREATE TABLE with types, keys, and for each column its meaning and up to two example values."""
-    lines = []
-    for column in table.columns:
-        parts = [_name(column.name), column.type]
-        parts += ["NOT NULL"] * column.not_null
-        notes = [column.label] if column.label.lower() != column.name.lower() else []
-        notes += [f"e.g. {', '.join(column.examples)}"] if column.examples else []
-        # A line break inside an example would leave the comment.
-        comment = " ".join("; ".join(notes).split())
-        lines.append((" ".join(part for part in parts if part), comment))
-    key = [column.name for column in table.columns if column.primary_key]
-    constraints = [f"PRIMARY KEY ({', '.join(_name(name) for name in key)})"] if key else []
-    constraints += [
-        f"FOREIGN KEY ({_name(k.column)}) REFERENCES {_name(k.ref_table)}({_name(k.ref_column)})"
-        for k in table.foreign_keys
-    ]
-    lines += [(constraint, "") for constraint in constraints]
-    body = [
-        f"  {text}{',' if i < len(lines) else ''}{f'  -- {comment}' if comment else ''}"
-        for i, (text, comment) in enumerate(lines, 1)
-    ]
-    return "\n".join([f"CREATE TABLE {_name(table.name)} (  -- {table.rows} rows", *body, ")"])
-
-
-def _name(name: str) -> str:
-    """The name as SQL writes it: quoted only where it has to be."""
-    if re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]*", name) and name.upper() not in apsw.keywords:
-        return name
-    quoted = name.replace('"', '""')
-    return f'"{quoted}"'

@@ -26,6 +26,10 @@ _SENTENCE = re.compile(
 _NAME = re.compile(r"[A-Za-z_\"\[]")
 _OPERATORS = {"=", "==", "<>", "!=", "<", ">", "<=", ">=", "+", "-", "*", "/", "||", "."}
 
+_CLAUSES = frozenset(
+    ["SELECT", "FROM", "WHERE", "GROUP", "ORDER", "HAVING", "LIMIT", "JOIN", "LEFT", "ON", "AND", "OR", "AS", "SET"]
+)  # a piece that runs on into the next clause reads badly
+
 
 class ThoughtError(BirdrlError):
     """A thought that cannot be written, or from which no SQL can be regenerated; the message says why."""
@@ -194,27 +198,33 @@ class _Writer:
         return f"Remove `{self._text(self.issue, self.a, block.i1, block.i2)}`."
 
     def _replace(self, block: _Block, lefts: int, rights: int) -> str | None:
-        """With the least context, of at most `lefts` and `rights` tokens."""
-        for context in range(lefts + rights + 1):
-            for left in range(max(0, context - rights), min(context, lefts) + 1):
-                right = context - left
-                i1, i2, j1, j2 = block.i1 - left, block.i2 + right, block.j1 - left, block.j2 + right
-                if self._settled(i1, i2, j1, j2):
-                    old, new = self._text(self.issue, self.a, i1, i2), self._text(self.solution, self.b, j1, j2)
-                    return f"Replace `{old}` with `{new}`."
+        """With the least context, of at most `lefts` and `rights` tokens; rather from the left, where the name is."""
+        reach = [(left, right) for left in range(lefts + 1) for right in range(rights + 1)]
+        for left, right in sorted(reach, key=lambda context: (self._cost(block, *context), context[1])):
+            i1, i2, j1, j2 = block.i1 - left, block.i2 + right, block.j1 - left, block.j2 + right
+            if self._settled(i1, i2, j1, j2):
+                old, new = self._text(self.issue, self.a, i1, i2), self._text(self.solution, self.b, j1, j2)
+                return f"Replace `{old}` with `{new}`."
         return None
+
+    def _cost(self, block: _Block, left: int, right: int) -> int:
+        """What a context costs the reader: tokens, clauses it runs into, brackets it leaves open."""
+        strays = any(text.upper() in _CLAUSES for text in self.a_texts[block.i2 : block.i2 + right])
+        old = self.a_texts[block.i1 - left : block.i2 + right]
+        new = self.b_texts[block.j1 - left : block.j2 + right]
+        return left + right + 3 * strays + 5 * (not _balanced(old) or not _balanced(new))
 
     def _settled(self, i1: int, i2: int, j1: int, j2: int) -> bool:
         """Whether the piece is found again, reads on its own, and fits its surroundings without moving blanks."""
         if i1 == i2 or j1 == j2 or not self._unique(i1, i2):
             return False
-        old, new = self.a_texts[i1:i2], self.b_texts[j1:j2]
+        old = self.a_texts[i1:i2]
         if not any(_NAME.match(text) for text in old) or old[-1] in _OPERATORS:
             return False  # `price > 20` says where, `>` alone does not
-        if i1 > 0 and old[0] in _OPERATORS | {"("} and _NAME.match(self.a_texts[i1 - 1]):
+        if i1 > 0 and not _NAME.match(old[0]) and old[0] not in "(,;":
             return False
-        if len(old) < 8 and not (_balanced(old) and _balanced(new)):
-            return False
+        if i1 > 0 and old[0] == "(" and _NAME.match(self.a_texts[i1 - 1]):
+            return False  # the function's name, or IN, belongs to its bracket
         if i1 > 0 and j1 > 0 and self._gap(self.issue, self.a, i1) != self._gap(self.solution, self.b, j1):
             return False
         if i2 < len(self.a) and j2 < len(self.b):

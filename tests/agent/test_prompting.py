@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from birdrl.agent.prompting import FAMILIES, PROMPTS, PromptSet, load_prompts, table_ddl, tables_at_hand
+from birdrl.agent.prompting import FAMILIES, PROMPTS, PromptSet, load_prompts
+from birdrl.agent.schema_text import compact_table, table_ddl, tables_at_hand, working_tables
 from birdrl.errors import InputError
 from birdrl.files import sha256_file
 
@@ -32,6 +33,18 @@ def test_tables_are_found_by_whole_word_in_any_case_else_all(schema):
     assert [t.name for t in tables_at_hand(schema, "SELECT * FROM Orders o")] == ["orders"]
     assert [t.name for t in tables_at_hand(schema, 'FROM "order log"')] == ["order log"]
     assert tables_at_hand(schema, "reorders of customersX") == schema.tables
+
+
+def test_tables_that_preprocess_creates_are_shown(instance, schema):
+    script = [
+        "CREATE TABLE staging (id, note TEXT, PRIMARY KEY (id))",
+        "INSERT INTO staging VALUES (1, 'x')",
+        "nonsense (",
+    ]
+    assert [compact_table(table) for table in working_tables(script)] == ["staging(id, note)"]
+    changes = {"preprocess_sql": script, "issue_sql": ["INSERT INTO staging SELECT id, 'x' FROM orders"]}
+    user = load_prompts("compact").agentic(instance.model_copy(update=changes), schema)[1]["content"]
+    assert user.startswith("orders(id, customer_id, price)\nstaging(id, note)\n")
 
 
 def test_both_protocols_show_the_same_issue(instance, schema):
