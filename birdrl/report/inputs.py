@@ -8,11 +8,9 @@ from pathlib import Path
 from typing import Any
 
 from birdrl.errors import InputError
-from birdrl.files import read_json, read_jsonl
+from birdrl.files import read_json
 from birdrl.report.curves import read_metrics
 from birdrl.report.labels import TRAINING_STAGES
-
-Row = dict[str, Any]
 
 
 @dataclass(frozen=True)
@@ -25,8 +23,7 @@ class ReportInputs:
     params: Mapping[str, Any]
     results: Mapping[str, Any]
     templates: Mapping[str, Any]
-    instances: Mapping[str, list[Row]]
-    rejected_by_reason: Mapping[str, int]
+    gym: Mapping[str, Any]
     audit: Mapping[str, Any]
     quality: Mapping[str, Any]
     distill: Mapping[str, Mapping[str, Any]]
@@ -42,7 +39,6 @@ def read_inputs(
     results = read_json(folder("evaluate") / "results.json")
     if not isinstance(results, dict) or not results.get("policies"):
         raise InputError(f"{folder('evaluate') / 'results.json'}: no policies; run `birdrl run evaluate` again")
-    gym = folder("gym")
     return ReportInputs(
         profile=profile,
         title=title,
@@ -50,11 +46,7 @@ def read_inputs(
         params=params,
         results=results,
         templates=read_json(folder("templates") / "manifest.json"),
-        instances={
-            "training": list(read_jsonl(folder("audit") / "train.jsonl")),
-            "evaluation": list(read_jsonl(gym / "eval.jsonl")),
-        },
-        rejected_by_reason=_count(read_jsonl(gym / "quarantine.jsonl"), "reason"),
+        gym=read_json(folder("gym") / "stats.json"),
         audit=read_json(folder("audit") / "report.json"),
         quality=read_json(folder("quality") / "summary.json"),
         distill={
@@ -64,12 +56,3 @@ def read_inputs(
         metrics={name: read_metrics(folder(name) / "metrics.jsonl") for name in TRAINING_STAGES},
         summaries={name: read_json(folder(name) / "summary.json") for name in TRAINING_STAGES},
     )
-
-
-def _count(rows: Any, key: str) -> dict[str, int]:
-    """How often each value of `key` occurs, the most frequent first, then by name."""
-    counts: dict[str, int] = {}
-    for row in rows:
-        value = str(row.get(key, "no reason given"))
-        counts[value] = counts.get(value, 0) + 1
-    return dict(sorted(counts.items(), key=lambda item: (-item[1], item[0])))

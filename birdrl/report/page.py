@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import json
-from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from birdrl.report import curves as c
 from birdrl.report.document import Block, Code, Details, Document, Figure, Heading, Paragraph, Section, Table, Tiles
-from birdrl.report.gym_statistics import table_7
+from birdrl.report.gym_table import counts_table, table_7
 from birdrl.report.inputs import ReportInputs
 from birdrl.report.labels import MISSING, POLICIES, interval, number, ordered_policies, percent
 from birdrl.report.plots import plot_categories, plot_curves, plot_success
@@ -51,7 +50,7 @@ def build_page(inputs: ReportInputs) -> Page:
 
 
 def _where(inputs: ReportInputs) -> str:
-    held_out = ", ".join(sorted({str(row.get("db_id")) for row in inputs.instances["evaluation"]}))
+    held_out = ", ".join(sorted((inputs.gym.get("eval") or {}).get("by_database") or {})) or MISSING
     shared = inputs.audit["counts"]["database_overlap"]
     known = "never trained on" if shared == 0 else f"of which {shared} also occur in training"
     return f"Evaluated on databases {known}: {held_out}."
@@ -68,8 +67,9 @@ def _lead(inputs: ReportInputs) -> list[Block]:
         policy = policies.get(name, {})
         span = f", 95\u00a0% interval {interval(policy['interval'])}" if policy.get("interval") else ""
         tiles.append((percent(policy.get("success")), what + span))
-    train = len(inputs.instances["training"])
-    tiles.append((f"{train:,} / {len(inputs.instances['evaluation']):,}", "issues for training / held out"))
+    counts = inputs.audit["counts"]
+    sizes = f"{number(counts.get('kept_train'))} / {number(counts.get('eval_instances'))}"
+    tiles.append((sizes, "issues for training / held out"))
     return [Tiles(tiles)]
 
 
@@ -154,32 +154,21 @@ def _training(inputs: ReportInputs, plots: Mapping[str, bytes]) -> list[Block]:
 
 
 def _gym(inputs: ReportInputs) -> list[Block]:
-    blocks: list[Block] = [table_7(inputs.instances)]
-    sides = {side: Counter(str(row.get("db_id")) for row in rows) for side, rows in inputs.instances.items()}
-    databases = [
-        [
-            db_id,
-            *(number(counts[db_id]) if counts[db_id] else "" for counts in sides.values()),
-            number((inputs.templates.get(db_id) or {}).get("tables")),
-            number((inputs.templates.get(db_id) or {}).get("rows")),
-        ]
-        for db_id in sorted(set().union(*sides.values()))
+    stats = inputs.gym
+    databases = counts_table(stats, "by_database", "database")
+    kinds = counts_table(stats, "by_kind", "bug kind")
+    blocks: list[Block] = [
+        table_7(stats),
+        Details(f"{len(databases.rows)} databases", [databases]),
+        Details(f"{len(kinds.rows)} bug kinds", [kinds]),
+        Details("SQL features of the issues", [counts_table(stats, "features", "feature")]),
     ]
-    blocks.append(Details("Databases", [Table(["database", *sides, "tables", "rows"], databases, _right(1, 4))]))
-    kinds = {side: Counter(_kind(row) for row in rows) for side, rows in inputs.instances.items()}
-    every = sorted(set().union(*kinds.values()))
-    table = Table(
-        ["bug kind", *kinds],
-        [[kind.replace("_", " "), *(number(counts[kind]) for counts in kinds.values())] for kind in every],
-        _right(1, 2),
-    )
-    blocks.append(Details(f"{len(every)} bug kinds", [table]))
-    reasons = list(inputs.rejected_by_reason.items())
+    reasons = list((stats.get("rejections") or {}).items())
     if reasons:
         shown = [[reason, number(count)] for reason, count in reasons[:SHOWN_REASONS]]
         if len(reasons) > SHOWN_REASONS:
             shown.append(["other reasons", number(sum(count for _, count in reasons[SHOWN_REASONS:]))])
-        total = sum(inputs.rejected_by_reason.values())
+        total = sum(count for _, count in reasons)
         blocks.append(
             Details(f"{total:,} drafts that a gate rejected", [Table(["reason", "drafts"], shown, _right(1, 1))])
         )
@@ -300,10 +289,6 @@ def _flat(values: Mapping[str, Any]) -> list[list[str]]:
 
 def _scalar(value: Any) -> bool:
     return isinstance(value, str | int | float)
-
-
-def _kind(row: Mapping[str, Any]) -> str:
-    return str((row.get("bug") or {}).get("kind", "unknown"))
 
 
 def _pairs(counts: Mapping[str, Any] | None) -> str:

@@ -97,20 +97,29 @@ def _jsonl(path: Path, rows: list[dict[str, Any]]) -> None:
     path.write_text("".join(json.dumps(row) + "\n" for row in rows))
 
 
-def _instance(side: str, number: int, db_ids: tuple[str, ...]) -> dict[str, Any]:
-    category = "query" if number % 10 < 6 else "management" if number % 10 < 8 else "personalization"
-    kind = KINDS[category][number % len(KINDS[category])]
+def _instance(side: str, number: int, db_id: str) -> dict[str, Any]:
     return {
         "instance_id": f"{side}_{number:04d}",
-        "db_id": db_ids[number % len(db_ids)],
-        "category": category,
+        "db_id": db_id,
         "query": f"The list of the {number} largest orders leaves out the last one | please include it & <fix> it.",
-        "issue_sql": [f"SELECT id FROM orders WHERE amount > {number}"] * (2 if number % 9 == 0 else 1),
-        "preprocess_sql": ["DELETE FROM orders WHERE amount IS NULL"] if number % 4 == 0 else [],
-        "clean_up_sql": ["DROP TABLE IF EXISTS scratch"] if number % 12 == 0 else [],
-        "sol_sql": [f"SELECT id FROM orders WHERE amount >= {number}"],
-        "test_cases": [{"kind": "result", "ordered": False, "setup_sql": []}],
-        "bug": {"kind": kind, "family": "filtering", "cause": "c", "intent": "i"},
+        "issue_sql": [f"SELECT id FROM orders WHERE amount > {number}"],
+    }
+
+
+def _stats(total: int, db_ids: tuple[str, ...]) -> dict[str, Any]:
+    lengths = {"tokens": {"mean": 26.6, "median": 24.0, "max": 91.0}}
+    return {
+        "instances": total,
+        "by_category": {"query": total * 6 // 10, "management": total * 2 // 10, "personalization": total * 2 // 10},
+        "by_kind": {kind: total // 7 for kinds in KINDS.values() for kind in kinds},
+        "by_database": {db_id: total // len(db_ids) for db_id in db_ids},
+        "features": {"join": total // 3, "window": total // 20},
+        "distinct_test_cases": total + 41,
+        "preprocess_sql": total // 4,
+        "clean_up_sql": total // 9,
+        "multi_sql_instances": total // 8,
+        "domains": len(db_ids),
+        "lengths": {"query": lengths, "issue_sql": lengths},
     }
 
 
@@ -120,17 +129,32 @@ def _write_data(root: Path) -> None:
         root / "templates" / "manifest.json",
         {db: {"sha256": f"{n:064x}", "tables": 5 + n, "rows": 1000 * (n + 1)} for n, db in enumerate(train + held_out)},
     )
-    _jsonl(root / "audit" / "train.jsonl", [_instance("train", n, train) for n in range(400)])
-    _jsonl(root / "gym" / "eval.jsonl", [_instance("eval", n, held_out) for n in range(120)])
-    reasons = ["the issue passes all tests"] * 31 + ["the solution's result is empty"] * 12 + ["two runs differ"] * 3
-    _jsonl(root / "gym" / "quarantine.jsonl", [{"reason": reason} for reason in reasons])
+    _json(
+        root / "gym" / "stats.json",
+        {
+            "train": _stats(410, train),
+            "eval": _stats(120, held_out),
+            "paper_table_7": {
+                "instances": 5000, "by_category": {"query": 3094, "management": 1087, "personalization": 819},
+                "distinct_test_cases": 2477, "preprocess_sql": 3512, "clean_up_sql": 969, "multi_sql_instances": 454,
+                "domains": 13,
+            },
+            "rejections": {"the issue passes all tests": 31, "the solution's result is empty": 12, "runs differ": 3},
+        },
+    )  # fmt: skip
     pair = {"text_similarity": 0.8123, "sql_similarity": 0.7311, "flagged": False}
-    sides = {"train": _instance("train", 3, train), "eval": _instance("eval", 3, held_out)}
+    sides = {"train": _instance("train", 3, "hotel"), "eval": _instance("eval", 3, "clinic")}
     counts = dict.fromkeys(
         ("database_overlap", "template_overlap", "source_overlap", "exact_issue_text", "exact_issue_sql", "exact_joint",
          "near_duplicate_pairs", "flagged_train", "pairs_above_text_threshold"), 0,
     )  # fmt: skip
-    counts |= {"pairs": 48000, "kept_train": 400, "exact_solution_sql": 2, "pairs_above_sql_threshold": 31}
+    counts |= {
+        "pairs": 48000,
+        "kept_train": 400,
+        "eval_instances": 120,
+        "exact_solution_sql": 2,
+        "pairs_above_sql_threshold": 31,
+    }
     _json(
         root / "audit" / "report.json",
         {"counts": counts, "thresholds": {"text": 0.85, "sql": 0.9}, "closest": [{**pair, **sides}]},
