@@ -53,21 +53,22 @@ def curve(rows: Sequence[Mapping[str, float]], names: Iterable[str]) -> Curve:
 
 
 def failures(numbers: Mapping[str, Any]) -> dict[str, float]:
-    """Counts of infrastructure and gold failures among flat numbers, by the name they were logged under."""
-    return {
-        key: float(value)
-        for key, value in sorted(numbers.items())
-        if _is_number(value) and any(part in key.lower() for part in FAILURES)
-    }
+    """Counts of infrastructure and gold failures among flat numbers: `failures_infra` and `rollout/failures/infra`
+    are both `infra`."""
+    found = {}
+    for key, value in sorted(numbers.items()):
+        name = key.rsplit("/", 1)[-1].removeprefix("failures_")
+        if name in FAILURES and _is_number(value):
+            found[name] = float(value)
+    return found
 
 
 def total_failures(rows: Sequence[Mapping[str, float]]) -> dict[str, float]:
-    """Failures summed over steps; shares and maxima do not add up and are left out."""
+    """Failures summed over steps, empty when no step logged any count."""
     totals: dict[str, float] = {}
     for row in rows:
-        for key, value in failures(row).items():
-            if not any(word in key for word in ("share", "max", "mean", "min", "rate")):
-                totals[key] = totals.get(key, 0.0) + value
+        for name, value in failures(row).items():
+            totals[name] = totals.get(name, 0.0) + value
     return dict(sorted(totals.items()))
 
 

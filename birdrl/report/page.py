@@ -250,7 +250,7 @@ def _quality(summary: Mapping[str, Any]) -> list[Block]:
 def _excluded(inputs: ReportInputs) -> list[Block]:
     rows = []
     for stage in RL:
-        found = c.total_failures(inputs.metrics[stage]) or c.failures(inputs.summaries[stage])
+        found = c.failures(inputs.summaries[stage]) or c.total_failures(inputs.metrics[stage])
         rows.append([POLICIES[stage], "rollouts", _pairs(found) or MISSING])
     for policy in ordered_policies(inputs.results):
         excluded = policy.get("excluded")

@@ -185,19 +185,12 @@ def _write_training(root: Path) -> None:
         rows[-1]["val/loss"] = 0.31
         _jsonl(root / stage / "metrics.jsonl", rows)
         _json(root / stage / "summary.json", {"steps": steps, "samples": steps * 8, "tokens_per_second": 251.37})
-    # One stage logs flat rows, the other nests them under "data", as the engine's own file logger does.
-    flat = [
-        {
-            "step": n,
-            "critic/rewards/mean": 0.55 + 0.02 * n,
-            "actor/kl_loss": 2e-4 * n,
-            "failures/infra": 0,
-            "failures/gold": n % 2,
-        }
-        for n in range(1, 7)
-    ]
+    # Flat rows are what our training stages write, rows nested under "data" what the engine's own file logger does.
+    flat = [{"step": n, "reward": 0.55 + 0.02 * n, "kl": 2e-4 * n, "loss": 0.01} for n in range(1, 7)]
+    for row in flat:
+        row |= {"rollout/failures/infra": 0.0, "rollout/failures/gold": row["step"] % 2}
     _jsonl(root / "rl_reasoning" / "metrics.jsonl", flat)
     nested = [{"step": n, "data": {"critic/score/mean": 0.6, "actor/entropy": 0.3}} for n in range(1, 7)]
     _jsonl(root / "rl_agentic" / "metrics.jsonl", nested)
     for stage in ("rl_reasoning", "rl_agentic"):
-        _json(root / stage / "summary.json", {"steps": 6, "rollouts": 96})
+        _json(root / stage / "summary.json", {"steps": 6, "trajectories": 96})

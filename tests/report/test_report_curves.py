@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from birdrl.errors import InputError
-from birdrl.report.curves import KL, LOSS, REWARD, curve, read_metrics, total_failures
+from birdrl.report.curves import KL, LOSS, REWARD, curve, failures, read_metrics, total_failures
 from birdrl.report.labels import number
 
 
@@ -38,9 +38,11 @@ def test_no_file_is_no_rows_but_a_broken_one_is_named(tmp_path: Path) -> None:
         read_metrics(tmp_path / "metrics.jsonl")
 
 
-def test_failures_add_up_over_steps_without_shares() -> None:
-    rows = [{"step": 1.0, "infra_failures": 1.0, "gold_share": 0.5}, {"step": 2.0, "infra_failures": 2.0}]
-    assert total_failures(rows) == {"infra_failures": 3.0}
+def test_failures_are_found_under_both_names_and_add_up_over_steps() -> None:
+    rows = [{"rollout/failures/infra": 1.0, "gold_share": 0.5}, {"rollout/failures/infra": 2.0, "goldfish": 4.0}]
+    assert total_failures(rows) == {"infra": 3.0}
+    assert failures({"failures_infra": 0, "failures_gold": 2, "steps": 9}) == {"gold": 2.0, "infra": 0.0}
+    assert total_failures([{"step": 1.0}]) == {}
 
 
 @pytest.mark.parametrize(

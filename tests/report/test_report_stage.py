@@ -52,7 +52,7 @@ def test_every_section_and_number_a_reader_looks_for_is_there(page: Path) -> Non
         "Evaluated on databases never trained on: clinic, theatre.",
         "| databases on both sides | 0 |",
         "1 of 3 rows",
-        "failures/gold: 3",
+        "| stage 3: single-turn RL | rollouts | gold: 3, infra: 0 |",
         "| stage 4: multi-turn RL | evaluation | gold: 1 |",
         "| stage 4: multi-turn RL | rollouts | not recorded |",
         "train/loss",
