@@ -35,6 +35,7 @@ def run(context: StageContext) -> None:
 
 def _load_folder(path: Path) -> tuple[Any, Any]:
     import torch
+    from safetensors import SafetensorError
     from transformers import AutoModelForCausalLM
 
     from birdrl.training.policy import check_folder, check_tokenizer, load_tokenizer
@@ -44,6 +45,6 @@ def _load_folder(path: Path) -> tuple[Any, Any]:
     check_tokenizer(tokenizer, str(path))
     try:
         model = AutoModelForCausalLM.from_pretrained(path, dtype=torch.float32, local_files_only=True)
-    except (OSError, ValueError, RuntimeError) as error:
+    except (OSError, ValueError, RuntimeError, SafetensorError) as error:
         raise InputError(f"{path}: the weights cannot be loaded ({error})") from error
     return model, tokenizer

@@ -1,0 +1,120 @@
+"""Batched sampling: the draw of a request does not depend on what it is batched with."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+from birdrl.training.generation import Request, sample
+
+STOP = frozenset({2})
+
+
+@pytest.fixture(scope="module")
+def model(nano_folder: Path) -> Any:
+    from transformers import AutoModelForCausalLM
+
+    return AutoModelForCausalLM.from_pretrained(nano_folder, dtype=torch.float32).eval()
+
+
+def run(model: Any, *requests: Request) -> list[Any]:
+    return sample(model, requests, stop_ids=STOP, pad_id=0)
+
+
+REQUESTS = [
+    Request((5, 6, 7), 12, 1.0, 1),
+    Request(tuple(range(10, 40)), 5, 0.7, 2),
+    Request((9,), 20, 0.0, 3),
+    Request((5, 6, 7), 12, 1.0, 4),
+]
+
+
+def test_alone_and_together_give_the_same(model: Any) -> None:
+    together = run(model, *REQUESTS)
+    for request, got in zip(REQUESTS, together, strict=True):
+        alone = run(model, request)[0]
+        assert got.token_ids == alone.token_ids
+        assert got.log_probs == pytest.approx(alone.log_probs, abs=1e-4)
+
+
+def test_limits_and_seeds_are_per_request(model: Any) -> None:
+    first, second, greedy, other_seed = run(model, *REQUESTS)
+    assert [len(x.token_ids) for x in (first, second, greedy)] == [12, 5, 20]
+    assert first.token_ids != other_seed.token_ids
+    assert run(model, REQUESTS[0])[0].token_ids == first.token_ids
+
+
+def test_log_probs_are_those_of_the_scaled_logits(model: Any) -> None:
+    request = REQUESTS[1]
+    got = run(model, request)[0]
+    ids = torch.tensor([[*request.prompt_ids, *got.token_ids]])
+    with torch.no_grad():
+        scores = torch.log_softmax(model(ids).logits[0] / request.temperature, -1)
+    start = len(request.prompt_ids) - 1
+    expected = [scores[start + i, token].item() for i, token in enumerate(got.token_ids)]
+    assert got.log_probs == pytest.approx(expected, abs=1e-5)
+
+
+def test_greedy_matches_transformers(model: Any) -> None:
+    prompt = torch.tensor([REQUESTS[2].prompt_ids])
+    expected = model.generate(prompt, attention_mask=torch.ones_like(prompt), max_new_tokens=20, do_sample=False)
+    assert run(model, REQUESTS[2])[0].token_ids == expected[0, 1:].tolist()
+
+
+def test_a_finished_row_leaves_the_batch(model: Any) -> None:
+    stop_at = run(model, REQUESTS[2])[0].token_ids[3]
+    first, short = sample(model, [REQUESTS[1], REQUESTS[2]], stop_ids=frozenset({stop_at}), pad_id=0)
+    assert short.token_ids[-1] == stop_at
+    assert short.stopped
+    assert len(short.token_ids) <= 4
+    assert first.token_ids == run(model, REQUESTS[1])[0].token_ids[: len(first.token_ids)]
+
+
+def test_samples_follow_the_distribution(model: Any) -> None:
+    with torch.no_grad():
+        probabilities = torch.softmax(model(torch.tensor([[5, 6, 7]])).logits[0, -1] / 0.05, -1)
+    likely = int(probabilities.argmax())
+    draws = run(model, *[Request((5, 6, 7), 1, 0.05, seed) for seed in range(300)])
+    share = sum(draw.token_ids == [likely] for draw in draws) / 300
+    assert share == pytest.approx(float(probabilities[likely]), abs=0.1)
+
+
+@pytest.fixture
+def cpu_platform(monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("verl")
+
+
+@pytest.mark.usefixtures("cpu_platform")
+def test_the_server_batches_what_is_queued(nano_folder: Path) -> None:
+    from birdrl.training.cpu_rollout import CpuServer
+
+    async def ask_twice() -> tuple[list[Any], dict[str, Any]]:
+        server = CpuServer(str(nano_folder), 60, 20, seed=0)
+        params = {"temperature": 1.0, "top_k": -1, "top_p": 1.0, "logprobs": True, "max_tokens": 6}
+        answers = await asyncio.gather(
+            *[server.generate(f"r{n}", [5 + n, 6, 7], {**params, "seed": n}) for n in range(8)]
+        )
+        await server.load_weights(server.model.state_dict(), global_steps=4)
+        answers.append(await server.generate("again", [5, 6, 7], {**params, "seed": 0}))
+        return answers, server.info()
+
+    answers, info = asyncio.run(ask_twice())
+    assert info == {"batches": [8, 1], "global_steps": 4}
+    assert answers[0].token_ids == answers[8].token_ids
+    assert all(len(answer.token_ids) == len(answer.log_probs) <= 6 for answer in answers)
+    assert answers[8].extra_fields["global_steps"] == 4
+
+
+@pytest.mark.usefixtures("cpu_platform")
+def test_unknown_weights_and_sampling_are_refused(nano_folder: Path) -> None:
+    from birdrl.training.cpu_rollout import CpuServer
+
+    server = CpuServer(str(nano_folder), 60, 20, seed=0)
+    with pytest.raises(ValueError, match="weights do not fit"):
+        asyncio.run(server.load_weights({"model.norm.weight": torch.ones(128)}))
+    with pytest.raises(ValueError, match="whole distribution"):
+        asyncio.run(server.generate("r", [1], {"top_p": 0.9}))
