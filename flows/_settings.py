@@ -21,8 +21,12 @@ def configure_prefect() -> None:
     os.environ.setdefault("DO_NOT_TRACK", "1")
     os.environ.setdefault("PREFECT_SERVER_ANALYTICS_ENABLED", "false")
     os.environ.setdefault("PREFECT_SERVER_EPHEMERAL_STARTUP_TIMEOUT_SECONDS", "120")
-    if "PREFECT_API_URL" not in os.environ:
-        os.environ["PREFECT_API_URL"] = running_server() or ""  # empty: a temporary server
+    if "PREFECT_API_URL" in os.environ:
+        return
+    if server := running_server():
+        os.environ["PREFECT_API_URL"] = server
+    else:  # a temporary server, even where a crash has left the address of a real one
+        os.environ.setdefault("PREFECT_PROFILES_PATH", str((PREFECT_HOME / "no-server.toml").resolve()))
 
 
 def running_server() -> str | None:

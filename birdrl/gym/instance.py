@@ -6,6 +6,7 @@ Field names are those of the published SIX-GYM and BIRD-CRITIC files; what only 
 
 from __future__ import annotations
 
+import random
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -95,3 +96,11 @@ def read_instances(path: Path) -> list[Instance]:
             field = ".".join(str(part) for part in first["loc"])
             raise InputError(f"{path}, row {number}, field {field!r}: {first['msg']}; correct the row or remove it") from error
     return instances
+
+
+def choose(instances: list[Instance], limit: int | None, seed: str) -> list[Instance]:
+    """At most `limit` instances, a seeded choice, in their original order."""
+    if limit is None or limit >= len(instances):
+        return instances
+    picked = sorted(random.Random(seed).sample(range(len(instances)), limit))
+    return [instances[index] for index in picked]

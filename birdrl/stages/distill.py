@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import random
 from collections import Counter
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -17,7 +16,7 @@ from birdrl.distill.reasoning import Rejected, build_pair
 from birdrl.distill.trajectories import TrajectoryTeacher
 from birdrl.errors import QualityError
 from birdrl.files import write_json, write_jsonl
-from birdrl.gym.instance import Instance, read_instances
+from birdrl.gym.instance import Instance, choose, read_instances
 from birdrl.gym.templates import TemplateStore
 from birdrl.params import DistillParams
 from birdrl.rewards.execution import ExecutionScorer
@@ -73,14 +72,6 @@ def _distill(
     write_jsonl(ctx.out / file_name, rows)
     write_jsonl(ctx.out / "rejected.jsonl", [asdict(row) for row in rejected])
     write_json(ctx.out / "stats.json", _stats(ctx, rows, rejected))
-
-
-def choose(instances: list[Instance], limit: int | None, seed: str) -> list[Instance]:
-    """At most `limit` instances, a seeded choice, in their original order."""
-    if limit is None or limit >= len(instances):
-        return instances
-    picked = sorted(random.Random(seed).sample(range(len(instances)), limit))
-    return [instances[index] for index in picked]
 
 
 def _stats(ctx: StageContext, rows: list[dict[str, Any]], rejected: list[Rejected]) -> dict[str, Any]:

@@ -14,11 +14,10 @@ from birdrl.evaluation.hf_policy import HfPolicy
 from birdrl.evaluation.results import summarise
 from birdrl.evaluation.runner import EpisodeRunner, Record
 from birdrl.files import write_json, write_jsonl
-from birdrl.gym.instance import read_instances
+from birdrl.gym.instance import choose, read_instances
 from birdrl.gym.templates import TemplateStore
 from birdrl.rewards.execution import ExecutionScorer
 from birdrl.sql.pool import PoolConfig, ReplicaPool
-from birdrl.stages.distill import choose
 from birdrl.stages.registry import StageContext
 
 

@@ -10,10 +10,17 @@ import json
 import os
 import re
 import shutil
+import signal
+import socket
+import sqlite3
 import subprocess
 import sys
+import time
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from urllib.error import URLError
+from urllib.request import urlopen
 
 import pytest
 import yaml
@@ -21,12 +28,33 @@ import yaml
 from birdrl.stages.registry import STAGES
 
 ROOT = Path(__file__).parents[2]
-WIRING = (
-    "birdrl/__init__.py birdrl/__main__.py birdrl/active.py birdrl/errors.py birdrl/files.py birdrl/params.py "
-    "birdrl/cli birdrl/stages/__init__.py birdrl/stages/registry.py birdrl/stages/execute.py birdrl/stages/lock.py "
-    "birdrl/stages/supervisor.py tasks/__init__.py tasks/_dvc.py tasks/_prefect.py tasks/_process.py tasks/_stage.py "
-    "tasks/_tables.py tasks/tracking.py tasks/services.py flows prefect.toml dvc.yaml params.yaml .dvcignore"
-).split()
+WIRING = [
+    "birdrl/__init__.py",
+    "birdrl/__main__.py",
+    "birdrl/active.py",
+    "birdrl/errors.py",
+    "birdrl/files.py",
+    "birdrl/params.py",
+    "birdrl/cli",
+    "birdrl/stages/__init__.py",
+    "birdrl/stages/registry.py",
+    "birdrl/stages/execute.py",
+    "birdrl/stages/lock.py",
+    "birdrl/stages/supervisor.py",
+    "tasks/__init__.py",
+    "tasks/_dvc.py",
+    "tasks/_prefect.py",
+    "tasks/_process.py",
+    "tasks/_stage.py",
+    "tasks/_tables.py",
+    "tasks/tracking.py",
+    "tasks/services.py",
+    "flows",
+    "prefect.toml",
+    "dvc.yaml",
+    "params.yaml",
+    ".dvcignore",
+]
 
 TINY_STAGE = '''
 """Stand-in stage functions of the orchestration tests."""
@@ -48,8 +76,9 @@ def work(ctx):
         (ctx.out / "half").write_text("half-written")
         (ctx.work / "checkpoint").write_text("step 1")
         # one child as usual, one that has left for the background as Ray's daemons do
-        subprocess.Popen([sys.executable, "-c", "import time; time.sleep(600)", "birdrl-test-child"])
-        subprocess.Popen([sys.executable, "-c", "import time; time.sleep(600)", "birdrl-test-daemon"], start_new_session=True)
+        asleep = [sys.executable, "-c", "import time; time.sleep(600)"]
+        subprocess.Popen([*asleep, "birdrl-test-child"])
+        subprocess.Popen([*asleep, "birdrl-test-daemon"], start_new_session=True)
         print("hanging", file=sys.stderr, flush=True)
         time.sleep(600)
     if os.path.exists(f"fail-{ctx.name}"):
@@ -86,13 +115,15 @@ class Project:
     """A temporary project and the commands a user runs in it."""
 
     path: Path
+    api: str = ""
 
     @property
     def env(self) -> dict[str, str]:
         dropped = ("PREFECT_", "MLFLOW_", "BIRDRL_", "DVC_")
         env = {name: value for name, value in os.environ.items() if not name.startswith(dropped)}
         env["PATH"] = f"{Path(sys.executable).parent}{os.pathsep}{env['PATH']}"
-        return {**env, "DVC_NO_ANALYTICS": "1", "DO_NOT_TRACK": "1", "PREFECT_LOGGING_LEVEL": "WARNING"}
+        env |= {"DVC_NO_ANALYTICS": "1", "DO_NOT_TRACK": "true", "PREFECT_SERVER_ANALYTICS_ENABLED": "false"}
+        return env | ({"PREFECT_API_URL": self.api} if self.api else {})
 
     def command(self, *words: str, status: int | None = 0, **env: str) -> subprocess.CompletedProcess[str]:
         done = subprocess.run(
@@ -110,6 +141,28 @@ class Project:
     def flow(self, *words: str, status: int = 0, **env: str) -> subprocess.CompletedProcess[str]:
         return self.command("flows.full_curriculum", "--profile", "smoke", *words, status=status, **env)
 
+    def repro(self, *stages: str) -> None:
+        self.command("dvc", "repro", "--quiet", *stages, BIRDRL_TRACKING="off")
+
+    def is_clean(self) -> bool:
+        return self.command("dvc", "status", "--json").stdout.strip() == "{}"
+
+    def query(self, database: str, sql: str) -> list[tuple[object, ...]]:
+        with sqlite3.connect(self.path / ".birdrl" / database) as db:
+            return db.execute(sql).fetchall()
+
+    def processes(self) -> list[str]:
+        """Command lines of the processes that work in this project, the Prefect server of the tests left out."""
+        found = []
+        for entry in Path("/proc").glob("[0-9]*"):
+            try:
+                command = (entry / "cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace")
+                if (entry / "cwd").resolve() == self.path and command and "prefect server" not in command:
+                    found.append(command)
+            except (FileNotFoundError, PermissionError, ProcessLookupError):
+                continue
+        return found
+
     def ran(self) -> list[str]:
         """Stages run since the last call, in order."""
         log = self.path / "runs.log"
@@ -117,16 +170,17 @@ class Project:
         log.unlink(missing_ok=True)
         return [line.split()[2] for line in lines]
 
-    def cached(self) -> dict[str, str]:
+    def task_states(self) -> dict[str, str]:
         """Name of each task run's state in the latest flow run, read from Prefect's database."""
-        import sqlite3
+        [(flow_run,)] = self.query("prefect/prefect.db", "select id from flow_run order by start_time desc limit 1")
+        rows = self.query(
+            "prefect/prefect.db", f"select name, state_name from task_run where flow_run_id = '{flow_run}'"
+        )
+        return {re.sub(r"-\w{3}$", "", str(name)): str(state) for name, state in rows}
 
-        with sqlite3.connect(self.path / ".birdrl/prefect/prefect.db") as db:
-            [flow_run] = db.execute("select id from flow_run order by start_time desc limit 1").fetchone()
-            rows = db.execute("select name, state_name from task_run where flow_run_id = ?", [flow_run]).fetchall()
-        return {re.sub(r"-\w{3}$|-\d+$", "", name): state for name, state in rows}
-
-    def set_parameter(self, profile: str, section: str, key: str, value: object) -> None:
+    def set_parameter(  # the block is written out, anchors and merges are gone afterwards
+        self, profile: str, section: str, key: str, value: object
+    ) -> None:
         path = self.path / "params.yaml"
         values = yaml.safe_load(path.read_text())
         values[profile][section] = {**values[profile][section], key: value}
@@ -159,3 +213,45 @@ def blank_project(tmp_path_factory: pytest.TempPathFactory) -> Path:
     shutil.copy(ROOT / ".dvc/config", path / ".dvc/config")
     (path / ".gitignore").write_text("artifacts/\nactive.yaml\n.birdrl/\nruns.log\n")
     return path
+
+
+@pytest.fixture(scope="session")
+def project(blank_project: Path) -> Iterator[Project]:
+    """The project after one whole flow, with a Prefect server that the tests share to save time."""
+    project = Project(blank_project)
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = probe.getsockname()[1]
+    home = blank_project / ".birdrl/prefect"
+    home.mkdir(parents=True)
+    server = subprocess.Popen(
+        [sys.executable, "-m", "prefect", "server", "start", "--host", "127.0.0.1", "--port", str(port), "--no-ui"],
+        cwd=blank_project,
+        env={**project.env, "PREFECT_HOME": str(home)},
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+        start_new_session=True,
+    )
+    try:
+        project.api = f"http://127.0.0.1:{port}/api"
+        _wait_for(f"{project.api}/health", server)
+        project.flow()
+        yield project
+    finally:
+        os.killpg(server.pid, signal.SIGTERM)
+        try:
+            server.wait(15)
+        except subprocess.TimeoutExpired:
+            os.killpg(server.pid, signal.SIGKILL)
+
+
+def _wait_for(url: str, server: subprocess.Popen[bytes]) -> None:
+    deadline = time.monotonic() + 180
+    while time.monotonic() < deadline:
+        assert server.poll() is None, "the Prefect server ended while starting"
+        try:
+            with urlopen(url, timeout=5):
+                return
+        except (URLError, TimeoutError, ConnectionError):
+            time.sleep(0.3)
+    raise TimeoutError(url)

@@ -17,17 +17,25 @@ WIRING = {
     "birdrl/stages/__init__.py",
     "birdrl/stages/registry.py",
     "birdrl/stages/execute.py",
+    "birdrl/stages/supervisor.py",
     "tasks/__init__.py",
 }
 
+# All training runs share birdrl/training/runs.py, which names the rollout loop; imitation never starts it.
+_NO_ROLLOUTS = {"birdrl/training/agent_loop.py"}
+NOT_REACHED = {"sft_reasoning": _NO_ROLLOUTS, "sft_tools": _NO_ROLLOUTS}
+
 
 def files_of_stage(stage: str) -> set[str]:
-    """Source files, relative to the root, that the stage's function can import, wiring left out."""
-    todo = [_file(STAGES[stage].function.split(":")[0])]
+    """Source files, relative to the root, that the stage's function can import, wiring left out.
+
+    birdrl/params.py belongs to every stage: it holds the defaults of what stands in no profile.
+    """
+    todo = [_file(STAGES[stage].function.split(":")[0]), "birdrl/params.py"]
     found: set[str] = set()
     while todo:
         path = todo.pop()
-        if path is None or path in found:
+        if path is None or path in found or path in NOT_REACHED.get(stage, ()):
             continue
         found.add(path)
         if path not in WIRING:
