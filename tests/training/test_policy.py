@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from training.layout import PARAMS, make_context
 
 from birdrl.agent.templating import CHAT_TEMPLATE, CHAT_TEMPLATE_SHA256
 from birdrl.errors import InputError
@@ -16,8 +15,13 @@ from birdrl.files import read_json, sha256_file
 from birdrl.params import Params, validate_params
 from birdrl.stages import policy_init
 from birdrl.training.smollm2 import gguf_file
+from training.layout import PARAMS, make_context
 
-TEXTS = ["SELECT t1.a_2 FROM x1 WHERE b >= 10.50\n\n  AND it's = 'é ü'", "<|im_start|>user\nhi<|im_end|>\n", "\t{}  [1234]"]
+TEXTS = [
+    "SELECT t1.a_2 FROM x1 WHERE b >= 10.50\n\n  AND it's = 'é ü'",
+    "<|im_start|>user\nhi<|im_end|>\n",
+    "\t{}  [1234]",
+]
 
 
 def test_reloading_the_nano_tokenizer_gives_the_same_ids(nano_folder: Path) -> None:

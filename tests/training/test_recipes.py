@@ -66,7 +66,8 @@ def test_imitation_configuration_is_valid(params: Params, tmp_path: Path, device
 
 
 @pytest.mark.parametrize(
-    ("samples", "changes", "steps"), [(13, {}, 3), (100, {"max_steps": None, "epochs": 2}, 50), (9, {"max_steps": 50}, 2)]
+    ("samples", "changes", "steps"),
+    [(13, {}, 3), (100, {"max_steps": None, "epochs": 2}, 50), (9, {"max_steps": 50}, 2)],
 )
 def test_steps(params: Params, samples: int, changes: dict[str, Any], steps: int) -> None:
     assert sft_steps(params.sft_reasoning.model_copy(update=changes), samples) == steps
