@@ -22,9 +22,9 @@ def wrong_aggregate(bench: Bench, tree: exp.Expression) -> Text | None:
     other = bench.rng.choice([k for k in kinds if not isinstance(node, k)])
     shown = bench.words.expression(other(this=node.this.copy())) or "other figure"
     node.replace(other(this=node.this.copy()))
-    report = bench.words.pick(
-        f"I want the {phrase}.", f"The figure should be the {phrase}, not the {shown}.", f"It must use the {phrase}."
-    )
+    clear = [f"The figure should be the {phrase}, not the {shown}.", f"It gives the {shown}, I want the {phrase}."]
+    brief = [f"I want the {phrase}.", f"It must use the {phrase}."] if len(nodes) == 1 else []
+    report = bench.words.pick(*clear, *brief)
     return Text(report, f"it computes the {shown}", f"use the {phrase}")
 
 
@@ -47,7 +47,7 @@ def lost_count_distinct(bench: Bench, tree: exp.Expression) -> Text | None:
 
 
 @construction("aggregation", "query")
-def count_distinct_lost(bench: Bench) -> Draft | None:
+def count_repeats(bench: Bench) -> Draft | None:
     """COUNT of a repeated column per group, each value once."""
     options = [(t, g, c) for t in bench.data.tables() for g in bench.data.groups(t) for c in t.columns if c != g]
     options = [(t, g, c) for t, g, c in options if (vs := bench.data.values(t, c)) and vs[0].rows >= 2]
@@ -102,11 +102,9 @@ def wrong_group_column(bench: Bench, tree: exp.Expression) -> Text | None:
     meant, other = pair
     column.set("this", exp.to_identifier(other.name))
     name = bench.words.name(meant)
-    report = bench.words.pick(
-        f"There should be one row per {name}.",
-        f"Group them by {name}, not by {other.name}.",
-        f"The breakdown is for each {name}.",
-    )
+    clear = [f"Group them by {name}, not by {other.name}.", f"One row per {name}, please, instead of {other.name}."]
+    brief = [f"There should be one row per {name}.", f"The breakdown is for each {name}."] if len(columns) == 1 else []
+    report = bench.words.pick(*clear, *brief)
     return Text(report, f"rows are grouped by {other.name}", f"one row per {name}")
 
 
@@ -127,9 +125,9 @@ def lost_group_by(bench: Bench, tree: exp.Expression) -> Text | None:
         return None
     select.set("group", None)
     report = bench.words.pick(
-        f"I only get one row; there should be one per {column.sql()}.",
-        f"Everything is lumped together, I need it for each {column.sql()}.",
-        f"The figures should be broken down by {column.sql()}.",
+        f"I only get one row; there should be one per {column.name}.",
+        f"Everything is lumped together, I need it for each {column.name}.",
+        f"The figures should be broken down by {column.name}.",
     )
     return Text(report, "all rows fall into a single group", f"one row per {phrase}")
 
@@ -170,7 +168,8 @@ def having_in_where(bench: Bench, tree: exp.Expression) -> Text | None:
         f"Error: misuse of aggregate. Groups need {phrase}.",
         f"It fails with 'misuse of aggregate'; I want groups with {phrase}.",
     )
-    return Text(report, "an aggregate is tested on single rows, before they are grouped", f"only groups with {phrase}")
+    cause = "an aggregate is tested on single rows, before they are grouped"
+    return Text(report, cause, f"only groups with {phrase}", issue_fails=True)
 
 
 @construction("aggregation", "query")

@@ -9,7 +9,9 @@ from birdrl.gym.rewind.draft import Bench, Draft, Text, construction
 
 
 def _plain(name: str) -> str:
-    return "".join(ch if ch.isalnum() else "_" for ch in name.lower())
+    """The name with plain characters only, as part of a new name."""
+    plain = "".join(ch if ch.isascii() and ch.isalnum() else "_" for ch in name.lower())
+    return f"c_{plain}" if plain[:1].isdigit() else plain
 
 
 @construction("ddl", "management")

@@ -352,6 +352,7 @@ def upsert_missing(bench: Bench) -> Draft | None:
         report,
         f"the {column.name} exists already, so a plain insert fails",
         f"set amount to {amount}, whether {value} exists or not",
+        issue_fails=True,
     )
     return bench.state(
         [head], [f"{head} ON CONFLICT({c}) DO UPDATE SET amount = excluded.amount"],

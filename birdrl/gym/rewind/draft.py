@@ -36,6 +36,7 @@ class Draft:
     cause: str
     intent: str
     tests: tuple[Test, ...]
+    issue_fails: bool = False  # the buggy SQL is meant to end in an error
     preprocess_sql: tuple[str, ...] = ()
     clean_up_sql: tuple[str, ...] = ()
     perturb_tables: tuple[str, ...] = ()  # template tables whose change should show in the tests
@@ -49,6 +50,7 @@ class Text:
     report: str
     cause: str
     intent: str
+    issue_fails: bool = False  # the bug shows as an error message, not as a wrong result
 
 
 @dataclass
@@ -83,7 +85,7 @@ class Bench:
             return None
         table, meant = found
         banned = {meant.name.lower(), *(name.lower() for name in exclude)}
-        others = [c for c in table.columns if c.name.lower() not in banned and c.name.isidentifier()]
+        others = [c for c in table.columns if c.name.lower() not in banned and quoted(c.name) == c.name]
         same_sort = [c for c in others if self.data.is_number(table, c) == self.data.is_number(table, meant)]
         pool = same_sort or others
         return (meant, self.rng.choice(pool)) if pool else None
@@ -169,6 +171,7 @@ class Bench:
             cause=self.sentence(text.cause),
             intent=self.sentence(text.intent),
             tests=tuple(tests),
+            issue_fails=text.issue_fails,
             preprocess_sql=tuple(preprocess),
             clean_up_sql=tuple(clean_up),
             perturb_tables=tuple(name for name in perturb_tables if self.schema.table(name)),
@@ -247,7 +250,7 @@ def apply_mutation(kind: BugKind, bench: Bench, tree: exp.Expression, source_id:
         return None
     if bench.rng.random() < 0.35:
         opener = bench.rng.choice(_OPENERS)
-        text = Text(f"{opener} {bench.sentence(text.report)}", text.cause, text.intent)
+        text = replace(text, report=f"{opener} {bench.sentence(text.report)}")
     tests = [ResultTest(ordered=is_ordered(tree))]
     issue, solution = render(holder.this), render(tree)
     return bench.draft([issue], [solution], text, tests, [], [], table_names(tree), source_id)

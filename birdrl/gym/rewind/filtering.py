@@ -79,12 +79,11 @@ def wrong_literal(bench: Bench, tree: exp.Expression) -> Text | None:
         return None
     node.set("expression", new)
     shown, wanted = literal_text(new), literal_text(old)
-    report = bench.words.pick(
-        f"It looks at {shown}, but we asked for {phrase}.",
-        f"The value should be {wanted}, not {shown}.",
-        f"We asked for {phrase}.",
-        f"This is about {phrase}, the value in use is wrong.",
+    clear = [f"It looks at {shown}, but we asked for {phrase}.", f"The value should be {wanted}, not {shown}."]
+    brief = (
+        [f"We asked for {phrase}.", f"This is about {phrase}, the value in use is wrong."] if len(nodes) == 1 else []
     )
+    report = bench.words.pick(*clear, *brief)
     return Text(report, f"the filter compares with {shown}", f"only rows with {phrase}")
 
 

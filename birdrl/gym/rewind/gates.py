@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from random import Random
 from typing import Any
 
@@ -39,9 +39,10 @@ class GateFailure(Exception):
 
 @dataclass(frozen=True)
 class _Trial:
-    """Solution and issue on one (perturbed) database: the solution's tables and whether the issue differs."""
+    """Solution and issue on one (perturbed) database: the solution's tables, whether the issue ran and differs."""
 
     tables: tuple[StatementResult, ...]
+    issue_ran: bool
     differs: bool
 
 
@@ -69,8 +70,16 @@ class Gates:
         """The gated instance, its id still empty. Raises GateFailure with the reason, InfraError when workers fail."""
         check_form(draft, data)
         base = self._trial(draft, ())
+        if base is not None and not base.differs and draft.perturb_first:
+            # These rows hide the bug: the issue is about a database that went through the draft's own set-up.
+            draft = replace(draft, preprocess_sql=(*draft.perturb_first, *draft.preprocess_sql), perturb_first=())
+            base = self._trial(draft, ())
         if base is None:
             raise GateFailure("the solution does not run")
+        if any(table.truncated for table in base.tables):
+            raise GateFailure(f"the solution's result has more than {self._pool.config.max_rows} rows")
+        if base.issue_ran == draft.issue_fails:
+            raise GateFailure("the issue runs, but should fail" if base.issue_ran else "the issue fails to run")
         if not any(_has_content(table) for table in base.tables):
             raise GateFailure("the solution's result is empty")
         self._check_effect(draft, base)
@@ -139,12 +148,12 @@ class Gates:
         else:
             solution, issue = self._tables(draft, setup)
             ordered = any(t.ordered for t in draft.tests if isinstance(t, ResultTest))
-        if solution is None:
+        if solution is None or not all(table.has_table for table in solution):
             return None
         differs = issue is None or not all(
             tables_equal(a, b, ordered=ordered) for a, b in zip(solution, issue, strict=True)
         )
-        return _Trial(solution, differs)
+        return _Trial(solution, issue is not None, differs)
 
     def _tables(
         self, draft: Draft, setup: Sequence[str]
@@ -158,14 +167,12 @@ class Gates:
     def _state(
         self, draft: Draft, setup: Sequence[str], script: Sequence[str], probes: Sequence[str]
     ) -> tuple[StatementResult, ...] | None:
-        """The probes' tables after set-up, preprocess and a script; None when something fails."""
+        """The probes' results after set-up, preprocess and a script, failed ones too; None when a statement fails."""
         with self._lease(draft.db_id) as lease:
             if not _all_ok(lease, [*setup, *draft.preprocess_sql, *script]):
                 return None
             lease.reopen()
-            tables = [_last_table(lease, [probe]) for probe in probes]
-        found = [table[0] for table in tables if table is not None]
-        return tuple(found) if len(found) == len(probes) else None
+            return tuple(lease.execute(probe)[-1] for probe in probes)
 
     def _lease(self, db_id: str) -> Lease:
         return self._pool.acquire(unique_trajectory_id(f"gates:{db_id}"), self._store.path(db_id))
@@ -215,19 +222,17 @@ def _instance(draft: Draft, tests: list[Test]) -> Instance:
 
 
 def _all_ok(lease: Lease, statements: Sequence[str]) -> bool:
-    for statement in statements:
-        results = lease.execute(statement)
-        if any(result.status != "ok" for result in results):
-            return False
-    return True
+    if not statements:
+        return True
+    return all(result.ok for result in lease.execute(";\n".join(statements)))
 
 
 def _last_table(lease: Lease, statements: Sequence[str]) -> tuple[StatementResult, ...] | None:
-    """The last result table of a script as a 1-tuple; None when it fails or is cut."""
+    """The last result table of a script as a 1-tuple; None when it fails or has none."""
     found: StatementResult | None = None
     for statement in statements:
         for result in lease.execute(statement):
-            if result.status != "ok" or result.truncated:
+            if not result.ok:
                 return None
             found = result if result.columns else found
     return None if found is None else (found,)

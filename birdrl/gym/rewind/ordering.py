@@ -34,15 +34,15 @@ def order_column(bench: Bench, tree: exp.Expression) -> Text | None:
     if not nodes:
         return None
     node = bench.rng.choice(nodes)
-    pair = bench.other_column(node.this)
+    pair = bench.other_column(node.this, exclude=[n.this.name for n in nodes])
     if pair is None:
         return None
     meant, other = pair
     node.this.set("this", exp.to_identifier(other.name))
     name = bench.words.name(meant)
-    report = bench.words.pick(
-        f"The order should follow {name}.", f"Rank them by {name}, not by {other.name}.", f"Sort by {name}."
-    )
+    clear = [f"Rank them by {name}, not by {other.name}.", f"It sorts by {other.name}, I want it by {name}."]
+    brief = [f"The order should follow {name}.", f"Sort by {name}."] if len(nodes) == 1 else []
+    report = bench.words.pick(*clear, *brief)
     return Text(report, f"rows are sorted by {other.name}", f"sort by {name}")
 
 

@@ -80,7 +80,7 @@ def window_partition(bench: Bench) -> Draft | None:
 
 
 @construction("personalization", "personalization")
-def window_latest(bench: Bench) -> Draft | None:
+def window_order(bench: Bench) -> Draft | None:
     """First row of each group by a window function, ordered the wrong way."""
     drawn = _grouped_measure(bench)
     if drawn is None:
