@@ -5,11 +5,14 @@ from __future__ import annotations
 from typing import Any
 
 import torch
+from verl.utils import tensordict_utils as tu
 from verl.workers.engine.fsdp import FSDPEngineWithLMHead
+
+_NEEDS_ALL_LOGITS = ("calculate_entropy", "calculate_sum_pi_squared", "distillation_use_topk", "distillation_only")
 
 
 class CpuEngine(FSDPEngineWithLMHead):  # type: ignore[misc]
-    """`FSDPEngineWithLMHead` without what needs an accelerator."""
+    """`FSDPEngineWithLMHead` without what needs an accelerator, and with less work where a core counts."""
 
     def _build_fsdp_module(self, module: torch.nn.Module) -> torch.nn.Module:
         # verl wraps the forward-only reference model in CPUOffloadPolicy(pin_memory=True); pinned memory needs
@@ -20,6 +23,42 @@ class CpuEngine(FSDPEngineWithLMHead):  # type: ignore[misc]
             return super()._build_fsdp_module(module)
         finally:
             object.__setattr__(config, "forward_only", forward_only)
+
+    def prepare_model_inputs(self, micro_batch: Any) -> tuple[dict[str, Any], dict[str, Any]]:
+        """verl's inputs; for imitation, logits are asked for only where a trained token is predicted."""
+        inputs, output_args = super().prepare_model_inputs(micro_batch)
+        kept = _trained_positions(micro_batch, output_args)
+        if kept is not None:
+            inputs["logits_to_keep"] = output_args["kept"] = kept
+        return inputs, output_args
+
+    def prepare_model_outputs(
+        self, output: Any, output_args: dict[str, Any], micro_batch: Any, logits_processor_func: Any
+    ) -> dict[str, Any]:
+        """verl's outputs; log-probabilities of positions without logits are 0, and the loss masks them."""
+        kept = output_args.get("kept")
+        if kept is None:
+            return super().prepare_model_outputs(output, output_args, micro_batch, logits_processor_func)
+        labels = output_args["input_ids_rmpad_rolled"]
+        log_probs = -torch.nn.functional.cross_entropy(output.logits.squeeze(0), labels[kept], reduction="none")
+        everywhere = torch.zeros(labels.shape[0], dtype=log_probs.dtype).index_copy(0, kept, log_probs)
+        offsets = micro_batch["input_ids"].offsets()
+        return {"log_probs": torch.nested.nested_tensor_from_jagged(everywhere, offsets)}
+
+
+def _trained_positions(micro_batch: Any, output_args: dict[str, Any]) -> torch.Tensor | None:
+    """Positions of the packed row whose next token has loss mask 1; None where all logits are needed.
+
+    The output layer is a fifth of the work of a 135M model, and most tokens of a sample are its prompt.
+    """
+    flags = [tu.get_non_tensor_data(data=micro_batch, key=key, default=False) for key in _NEEDS_ALL_LOGITS]
+    packed = tu.get_non_tensor_data(data=micro_batch, key="use_remove_padding", default=True)
+    if not packed or any(flags) or not output_args["temperature_is_one"] or output_args["pad_size"]:
+        return None
+    if "loss_mask" not in micro_batch or "responses" in micro_batch:  # rollouts: the mask covers the response only
+        return None
+    # The mask is rolled as in verl's sft_loss, so that both agree on the positions.
+    return torch.roll(micro_batch["loss_mask"].values(), shifts=-1, dims=0).nonzero().flatten()
 
 
 def register_packed_attention(name: str) -> None:

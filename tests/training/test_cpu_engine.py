@@ -44,3 +44,50 @@ def test_padding_is_refused(nano_folder: Path) -> None:
     model = AutoModelForCausalLM.from_pretrained(nano_folder, attn_implementation="packed_sdpa")
     with pytest.raises(ValueError, match="one packed row"):
         model(input_ids=torch.ones(2, 3, dtype=torch.long))
+
+
+@pytest.mark.parametrize("masks", [[[0, 0, 1, 1, 1], [0, 1, 0]], [[0, 1], [0, 0, 0, 1, 1, 0, 1]]])
+def test_imitation_loss_without_the_prompts_logits_is_the_same(nano_folder: Path, masks: list[list[int]]) -> None:
+    import torch
+    from tensordict import TensorDict
+    from transformers import AutoModelForCausalLM
+    from verl.utils import tensordict_utils as tu
+    from verl.workers.engine.fsdp import FSDPEngineWithLMHead
+    from verl.workers.utils.losses import sft_loss
+
+    from birdrl.training.cpu_engine import CpuEngine, register_packed_attention
+
+    register_packed_attention("packed_sdpa")
+    model = AutoModelForCausalLM.from_pretrained(nano_folder, attn_implementation="packed_sdpa", dtype=torch.float32)
+    generator = torch.Generator().manual_seed(0)
+
+    def nested(rows: list[torch.Tensor]) -> torch.Tensor:
+        return torch.nested.as_nested_tensor(rows, layout=torch.jagged)
+
+    batch = TensorDict(
+        {
+            "input_ids": nested([torch.randint(3, 900, (len(m),), generator=generator) for m in masks]),
+            "position_ids": nested([torch.arange(len(m)) for m in masks]),
+            "loss_mask": nested([torch.tensor(m) for m in masks]),
+        },
+        batch_size=len(masks),
+    )
+    tokens = sum(map(sum, masks))
+    tu.assign_non_tensor(
+        batch, temperature=1.0, use_remove_padding=True, pad_mode="no_padding", dp_size=1, batch_num_tokens=tokens
+    )
+    results = []
+    for kind in (FSDPEngineWithLMHead, CpuEngine):
+        engine = kind.__new__(kind)
+        engine.use_ulysses_sp = engine.pad_to_length = False
+        inputs, output_args = engine.prepare_model_inputs(batch)
+        raw = model(**inputs, use_cache=False)
+        outputs = engine.prepare_model_outputs(raw, output_args, batch, None)
+        loss, _ = sft_loss(config=None, model_output=outputs, data=batch)
+        model.zero_grad()
+        loss.backward()
+        results.append((raw.logits.shape[1], loss.detach(), [p.grad.clone() for p in model.parameters()]))
+    assert [rows for rows, _, _ in results] == [sum(map(len, masks)), tokens]
+    torch.testing.assert_close(results[0][1], results[1][1])
+    for one, other in zip(results[0][2], results[1][2], strict=True):
+        torch.testing.assert_close(one, other, atol=1e-6, rtol=1e-4)
