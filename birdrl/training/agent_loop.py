@@ -42,7 +42,7 @@ class RolloutEnvironment:
         # replicas than trajectories would make batches small. Scoring has a pool of its own, so that a trajectory
         # that waits for its score never waits for one that holds a replica.
         replicas = min(MAX_REPLICAS, settings.trajectories_per_step) if settings.tools else 0
-        limits = {
+        limits: dict[str, Any] = {
             "statement_timeout_s": agent.statement_timeout_s,
             "acquire_timeout_s": agent.trajectory_timeout_s,
             "lease_timeout_s": 2 * agent.trajectory_timeout_s,

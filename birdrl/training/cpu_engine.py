@@ -20,7 +20,8 @@ class CpuEngine(FSDPEngineWithLMHead):  # type: ignore[misc]
         config, forward_only = self.engine_config, self.engine_config.forward_only
         object.__setattr__(config, "forward_only", False)
         try:
-            return super()._build_fsdp_module(module)
+            wrapped: torch.nn.Module = super()._build_fsdp_module(module)
+            return wrapped
         finally:
             object.__setattr__(config, "forward_only", forward_only)
 
@@ -38,7 +39,10 @@ class CpuEngine(FSDPEngineWithLMHead):  # type: ignore[misc]
         """verl's outputs; log-probabilities of positions without logits are 0, and the loss masks them."""
         kept = output_args.get("kept")
         if kept is None:
-            return super().prepare_model_outputs(output, output_args, micro_batch, logits_processor_func)
+            outputs: dict[str, Any] = super().prepare_model_outputs(
+                output, output_args, micro_batch, logits_processor_func
+            )
+            return outputs
         labels = output_args["input_ids_rmpad_rolled"]
         log_probs = -torch.nn.functional.cross_entropy(output.logits.squeeze(0), labels[kept], reduction="none")
         everywhere = torch.zeros(labels.shape[0], dtype=log_probs.dtype).index_copy(0, kept, log_probs)
