@@ -68,6 +68,36 @@ def test_the_order_of_a_batch_does_not_matter(policy: HfPolicy):
     assert policy.generate(sequences[::-1], [20] * 4)[::-1] == forwards
 
 
+def whole(policy: HfPolicy, ids: list[int], limit: int) -> list[int]:
+    generated = policy.model.generate(torch.tensor([ids]), max_new_tokens=limit, do_sample=False)
+    return generated[0, len(ids) :].tolist()
+
+
+def test_later_turns_start_from_the_kept_past_and_give_the_same(policy: HfPolicy):
+    shared = policy._ids("<|im_start|>system\nfix the SQL with tools, please")
+    sequences = [shared + policy._ids(text) for text in TEXTS]
+    computed = []
+    handle = policy.model.register_forward_pre_hook(
+        lambda module, args, kwargs: computed.append(kwargs["input_ids"].numel()), with_kwargs=True
+    )
+    for turn in range(3):
+        limits = [9, 30, 5, 14][: len(sequences)]
+        computed.clear()
+        batch = policy.generate(sequences, limits)
+        first_pass = computed[0]
+        if turn == 0:
+            assert first_pass == len(shared)  # once for all
+        else:  # only the end token, the observation and at most one token that was not yet read
+            assert first_pass <= len(sequences) * (len(policy.continuation(f"row {turn}")) + 1)
+        for ids, limit, generation in zip(sequences, limits, batch, strict=True):
+            assert generation.ids == [token for token in whole(policy, ids, limit) if token != policy._end]
+        sequences = [
+            ids + generation.ids + policy.continuation(f"row {turn + 1}")
+            for ids, generation in zip(sequences, batch, strict=True)
+        ][: 3 - turn]
+    handle.remove()
+
+
 def test_generation_leaves_the_tokenizer_without_padding(policy: HfPolicy):
     policy.generate([[5], [5, 6, 7]], [2, 2])
     assert policy.tokenizer.backend_tokenizer.padding is None
