@@ -6,41 +6,13 @@ from pathlib import Path
 
 import pytest
 import torch
-from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
-from transformers import PreTrainedTokenizerFast, Qwen2Config, Qwen2ForCausalLM
 
-from birdrl.agent.templating import CHAT_TEMPLATE, END
+from birdrl.agent.templating import CHAT_TEMPLATE
 from birdrl.agent.tools import TOOLS
 from birdrl.errors import InputError
 from birdrl.evaluation.hf_policy import HfPolicy
 
 TEXTS = ["SELECT a FROM t", "fix: SELECT count(*) FROM orders WHERE price > 20", "x", "UPDATE t SET a = 1"]
-
-
-@pytest.fixture(scope="module")
-def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    raw = Tokenizer(models.BPE())
-    raw.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
-    raw.decoder = decoders.ByteLevel()
-    special = ["<|endoftext|>", "<|im_start|>", END]
-    alphabet = pre_tokenizers.ByteLevel.alphabet()
-    raw.train_from_iterator(
-        TEXTS, trainers.BpeTrainer(vocab_size=300, special_tokens=special, initial_alphabet=alphabet)
-    )
-    tokenizer = PreTrainedTokenizerFast(tokenizer_object=raw, eos_token=END, pad_token="<|endoftext|>")
-    torch.manual_seed(3)
-    config = Qwen2Config(
-        vocab_size=len(tokenizer), hidden_size=32, intermediate_size=64, num_hidden_layers=2, num_attention_heads=4,
-        num_key_value_heads=2, eos_token_id=tokenizer.eos_token_id, pad_token_id=tokenizer.pad_token_id,
-        bos_token_id=None, tie_word_embeddings=False,
-    )  # fmt: skip
-    path = tmp_path_factory.mktemp("model")
-    model = Qwen2ForCausalLM(config)
-    with torch.no_grad():
-        model.lm_head.weight[tokenizer.eos_token_id] *= 6  # a random model would hardly ever end a turn
-    model.save_pretrained(path)
-    tokenizer.save_pretrained(path)
-    return path
 
 
 @pytest.fixture(scope="module")
