@@ -162,15 +162,18 @@ def _ray_folder(run: EngineRun) -> Path:
 
 def _follow(process: subprocess.Popen[bytes], run: EngineRun) -> int:
     with tqdm(total=run.total_steps, initial=run.first_step, desc=run.label, unit="step", file=sys.stderr) as bar:
-        scanned = 0
+        # On a terminal the clock of the line runs; in a log file a line every quarter of a minute is enough.
+        refresh_s = POLL_S if sys.stderr.isatty() else 15.0
+        scanned, refreshed = 0, time.monotonic()
         while True:
             ended = process.poll()
             rows = read_metrics(run.metrics)
             if rows and rows[-1]["step"] > bar.n:
                 bar.set_postfix(shown_figures(rows[-1]["data"]), refresh=False)
                 bar.update(rows[-1]["step"] - bar.n)
-            else:
+            elif time.monotonic() - refreshed >= refresh_s:
                 bar.refresh()
+                refreshed = time.monotonic()
             scanned = _raise_if_untracked(run.log, scanned)
             if ended is not None:
                 return ended

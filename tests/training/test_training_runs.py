@@ -3,6 +3,11 @@
 from __future__ import annotations
 
 import json
+import os
+import shutil
+import subprocess
+import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -45,6 +50,44 @@ def test_imitation_lowers_the_loss_and_exports_a_policy(stage_root: Path, nano_f
     assert same[0].chat_template == same[1].chat_template
     assert same[0].encode("SELECT id<|im_end|>\n") == same[1].encode("SELECT id<|im_end|>\n")
     assert not any(context.work.iterdir()), "checkpoints are removed after success"
+
+
+RESUMED = """
+import sys
+from pathlib import Path
+from training.layout import PARAMS, make_context
+from birdrl.params import validate_params
+from birdrl.stages import train
+train.run_sft_reasoning(make_context("sft_reasoning", Path(sys.argv[1]), validate_params(PARAMS, "test")))
+"""
+
+
+def test_a_killed_run_continues_to_the_same_weights(stage_root: Path, params: Params) -> None:
+    """`save_every` is 2 of 3 steps: the run is killed with a checkpoint behind it and work left to do."""
+    import numpy as np
+
+    tests = Path(__file__).parents[1]
+    environment = os.environ | {"PYTHONPATH": os.pathsep.join([str(tests), str(tests.parent)])}
+    command = [sys.executable, "-c", RESUMED, str(stage_root)]
+    first = subprocess.Popen(command, env=environment, stderr=subprocess.DEVNULL)
+    work = stage_root / "work" / "sft_reasoning"
+    deadline = time.monotonic() + 300
+    while not list(work.glob("*/checkpoints/latest_checkpointed_iteration.txt")):
+        assert first.poll() is None
+        assert time.monotonic() < deadline
+        time.sleep(0.02)
+    first.kill()
+    first.wait()
+
+    context = make_context("sft_reasoning", stage_root, params)
+    train.run_sft_reasoning(context)
+    assert [row["step"] for row in read_jsonl(context.out / "metrics.jsonl")] == [1, 2, 3]
+    continued = weights(context.out / "model")
+    shutil.rmtree(context.out)
+    context = make_context("sft_reasoning", stage_root, params)
+    train.run_sft_reasoning(context)
+    for name, array in weights(context.out / "model").items():
+        np.testing.assert_allclose(continued[name], array, atol=1e-6, err_msg=name)
 
 
 def test_multi_turn_reinforcement_runs_on_replicas(stage_root: Path, nano_folder: Path, params: Params) -> None:
