@@ -76,7 +76,9 @@ def read_jsonl(path: Path) -> Iterator[dict[str, Any]]:
             try:
                 row = json.loads(line)
             except json.JSONDecodeError as error:
-                raise InputError(f"{path}, line {number}: not valid JSON ({error}); repair or remove the line") from error
+                raise InputError(
+                    f"{path}, line {number}: not valid JSON ({error}); repair or remove the line"
+                ) from error
             if not isinstance(row, dict):
                 raise InputError(f"{path}, line {number}: expected a JSON object, got {type(row).__name__}")
             yield row

@@ -20,8 +20,12 @@ class Section(BaseModel):
 
 
 class TemplatesParams(Section):
-    source: Literal["generated", "directory"] = Field("generated", description="Our own domains, or a folder of SQLite files.")
-    directory: str = Field("", description="Folder with <db>/<db>.sqlite or <db>/<db>_template.sqlite, for source 'directory'.")
+    source: Literal["generated", "directory"] = Field(
+        "generated", description="Our own domains, or a folder of SQLite files."
+    )
+    directory: str = Field(
+        "", description="Folder with <db>/<db>.sqlite or <db>/<db>_template.sqlite, for source 'directory'."
+    )
     skip: list[str] = Field(default_factory=list, description="Database ids of the folder to leave out.")
     scale: float = Field(1.0, gt=0, le=100, description="Row-count factor of the generated domains.")
 
@@ -38,7 +42,7 @@ class GymParams(Section):
     )
     rewinder: Literal["taxonomy"] = Field("taxonomy", description="Who writes the bug: the embedded taxonomy.")
     shares: dict[Literal["query", "management", "personalization"], float] = Field(
-        default_factory=lambda: {"query": 0.62, "management": 0.22, "personalization": 0.16},
+        {"query": 0.62, "management": 0.22, "personalization": 0.16},
         description="Wanted category shares; the paper's Table 7 has 3,094 / 1,087 / 819 of 5,000.",
     )
     statement_timeout_s: float = Field(2.0, gt=0, description="Time limit of one statement in the gates, seconds.")
@@ -46,8 +50,12 @@ class GymParams(Section):
 
 
 class AuditParams(Section):
-    text_threshold: float = Field(0.85, gt=0, le=1, description="Issue-text TF-IDF cosine above which a pair may be flagged.")
-    sql_threshold: float = Field(0.90, gt=0, le=1, description="Buggy-SQL TF-IDF cosine above which a pair may be flagged.")
+    text_threshold: float = Field(
+        0.85, gt=0, le=1, description="Issue-text TF-IDF cosine above which a pair may be flagged."
+    )
+    sql_threshold: float = Field(
+        0.90, gt=0, le=1, description="Buggy-SQL TF-IDF cosine above which a pair may be flagged."
+    )
     closest_pairs: int = Field(20, ge=1, description="How many of the closest train x eval pairs the report shows.")
 
 
@@ -58,7 +66,9 @@ class QualityParams(Section):
 
 
 class DistillParams(Section):
-    teacher: Literal["reference"] = Field("reference", description="Who writes thoughts: the embedded reference teacher.")
+    teacher: Literal["reference"] = Field(
+        "reference", description="Who writes thoughts: the embedded reference teacher."
+    )
     limit: int | None = Field(None, ge=1, description="At most this many training instances are distilled.")
 
 
@@ -87,7 +97,9 @@ class EngineParams(Section):
     python: str = Field("", description="Python of the engine's own environment; empty: this one.")
     device: Literal["cpu", "cuda"] = Field("cpu", description="Where training runs.")
     threads: int = Field(2, ge=1, description="Torch threads of the training process on CPU.")
-    save_every: int = Field(50, ge=1, description="Optimiser steps between two checkpoints that a killed run resumes from.")
+    save_every: int = Field(
+        50, ge=1, description="Optimiser steps between two checkpoints that a killed run resumes from."
+    )
 
 
 class SftParams(Section):
@@ -104,7 +116,9 @@ class SftParams(Section):
 class RlParams(Section):
     steps: int = Field(ge=1, description="GRPO steps.")
     prompts_per_step: int = Field(4, ge=1, description="Instances per step (paper: 16).")
-    group_size: int = Field(4, ge=2, description="Rollouts per instance, N of Eq. 4 (paper: 16 in stage 3, 4 in stage 4).")
+    group_size: int = Field(
+        4, ge=2, description="Rollouts per instance, N of Eq. 4 (paper: 16 in stage 3, 4 in stage 4)."
+    )
     micro_batch_size: int = Field(4, ge=1, description="Samples per forward pass.")
     learning_rate: float = Field(1e-6, gt=0, description="Learning rate (paper: 1e-6).")
     kl_coef: float = Field(0.01, ge=0, description="Weight of the KL term, beta of Eq. 4.")
@@ -119,9 +133,12 @@ class EvaluateParams(Section):
     limit: int | None = Field(None, ge=1, description="At most this many held-out instances, a seeded choice.")
     batch_size: int = Field(16, ge=1, description="Trajectories generated together.")
     protocols: dict[str, Literal["reasoning", "agentic"]] = Field(
-        default_factory=lambda: {
-            "policy_init": "reasoning", "sft_reasoning": "reasoning", "sft_tools": "agentic",
-            "rl_reasoning": "agentic", "rl_agentic": "agentic",
+        {
+            "policy_init": "reasoning",
+            "sft_reasoning": "reasoning",
+            "sft_tools": "agentic",
+            "rl_reasoning": "agentic",
+            "rl_agentic": "agentic",
         },
         description="Prompt family per checkpoint: one answer without tools, or the tool-use loop.",
     )
@@ -135,8 +152,12 @@ class Params(Section):
     """All parameters of one profile."""
 
     seed: int = Field(0, ge=0, description="Seed of every random choice.")
-    agent: AgentParams = Field(default_factory=lambda: AgentParams.model_validate({}), description="The trajectory loop.")
-    engine: EngineParams = Field(default_factory=lambda: EngineParams.model_validate({}), description="The training engine.")
+    agent: AgentParams = Field(
+        default_factory=lambda: AgentParams.model_validate({}), description="The trajectory loop."
+    )
+    engine: EngineParams = Field(
+        default_factory=lambda: EngineParams.model_validate({}), description="The training engine."
+    )
     templates: TemplatesParams
     gym: GymParams
     audit: AuditParams

@@ -94,7 +94,9 @@ def read_instances(path: Path) -> list[Instance]:
         except ValidationError as error:
             first = error.errors()[0]
             field = ".".join(str(part) for part in first["loc"])
-            raise InputError(f"{path}, row {number}, field {field!r}: {first['msg']}; correct the row or remove it") from error
+            raise InputError(
+                f"{path}, row {number}, field {field!r}: {first['msg']}; correct the row or remove it"
+            ) from error
     return instances
 
 
