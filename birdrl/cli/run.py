@@ -5,9 +5,10 @@ from __future__ import annotations
 import argparse
 import os
 import sys
-from contextlib import nullcontext
+from contextlib import AbstractContextManager, nullcontext
 from importlib import import_module
 from importlib.util import find_spec
+from typing import Any
 
 from birdrl.active import Active, read_active
 from birdrl.errors import BirdrlError, InputError
@@ -60,11 +61,12 @@ def _run_stage(name: str, active: Active, tracked: bool) -> int:
     return 0
 
 
-def _tracking(name: str, active: Active, tracked: bool):  # type: ignore[no-untyped-def]
+def _tracking(name: str, active: Active, tracked: bool) -> AbstractContextManager[Any]:
     """The stage's MLflow run, or nothing where the flow has opened it or tracking is off."""
     if not tracked or os.environ.get("BIRDRL_TRACKING") == "off" or os.environ.get("MLFLOW_RUN_ID"):
         return nullcontext()
     if find_spec("mlflow") is None or find_spec("tasks") is None:
         print(f"birdrl run {name}: not recorded, MLflow is not installed (extra `pipeline`)", file=sys.stderr)
         return nullcontext()
-    return import_module(_TRACKING).record_by_hand(name, active)
+    record: AbstractContextManager[Any] = import_module(_TRACKING).record_by_hand(name, active)
+    return record

@@ -72,16 +72,14 @@ def descendants(root: int) -> list[int]:
 
 
 def _become_work(work: Callable[[], int], supervisor: int) -> None:
-    for signum in _STOPS:
-        signal.signal(signum, signal.default_int_handler if signum == signal.SIGINT else signal.SIG_DFL)
-    _die_with_parent(signal.SIGKILL, supervisor)
     status = 1
     try:
+        for signum in _STOPS:
+            signal.signal(signum, _leave)
+        _die_with_parent(signal.SIGKILL, supervisor)
         status = work()
     except SystemExit as stop:
         status = stop.code if isinstance(stop.code, int) else (0 if stop.code is None else 1)
-    except KeyboardInterrupt:
-        status = 128 + signal.SIGINT
     except BaseException:  # noqa: BLE001 - the child must never return into the parent's code
         sys.excepthook(*sys.exc_info())
     finally:
@@ -127,6 +125,13 @@ def _reap() -> None:
 
 def _raise_stop(signum: int, _frame: object) -> None:
     raise _Stop(signum)
+
+
+def _leave(signum: int, _frame: object) -> None:
+    """End the work by an exception, once, so that its clean-up runs; the supervisor kills it if that takes long."""
+    for again in _STOPS:
+        signal.signal(again, signal.SIG_IGN)
+    raise SystemExit(128 + signum)
 
 
 def _prctl(option: int, value: int) -> None:

@@ -132,7 +132,7 @@ class Project:
             env={**self.env, **env},
             capture_output=True,
             text=True,
-            timeout=240,
+            timeout=900,
             check=False,
         )
         assert status is None or done.returncode == status, f"{words}: {done.returncode}\n{done.stdout}\n{done.stderr}"

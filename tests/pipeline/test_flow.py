@@ -105,17 +105,17 @@ def test_a_killed_flow_leaves_nothing_behind_and_the_next_one_goes_on(project):
         assert half.is_dir()
         flow.kill()
         flow.wait()
-        _until(lambda: project.processes() == [], seconds=30)
+        _until(lambda: project.processes() == [], seconds=60)
     finally:
         flow.kill()
         (project.path / "hang-rl_reasoning").unlink()
+    assert not half.exists()
     assert not (project.path / "artifacts/smoke/rl_reasoning").exists()
     project.ran()
 
     project.flow(BIRDRL_TEST_RESUMED="1")
     assert project.ran() == ["rl_reasoning", "rl_agentic", "evaluate", "report"]
     assert project.task_states() == only("rl_reasoning", "rl_agentic", "evaluate", "report")
-    assert not half.exists()
     assert "resumed" in (project.path / ".birdrl/logs/smoke/rl_reasoning.log").read_text()
     states = project.query("prefect/prefect.db", "select state_name from flow_run order by start_time desc limit 2")
     assert states == [("Completed",), ("Crashed",)]
@@ -145,7 +145,7 @@ def test_mlflow_holds_a_run_per_stage_with_inputs_models_and_aliases(project):
     assert project.query("mlflow.db", "select count(*) from metrics where key = 'value'")[0][0] >= len(ALL)
 
 
-def _until(holds, seconds: float = 120) -> None:
+def _until(holds, seconds: float = 600) -> None:
     deadline = time.monotonic() + seconds
     while not holds():
         assert time.monotonic() < deadline, f"still not so after {seconds} s"
