@@ -122,6 +122,8 @@ def json_figures(*files: str) -> Callable[[Path], str]:
 
 
 def _scalars(value: Any, prefix: str = "") -> list[tuple[str, Any]]:
+    if isinstance(value, dict) and "." in prefix and len(value) > 12:
+        return [(f"{prefix} (entries)", len(value))]
     if isinstance(value, dict):
         return [row for key, part in value.items() for row in _scalars(part, f"{prefix}.{key}" if prefix else str(key))]
     if isinstance(value, float):

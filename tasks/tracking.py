@@ -35,6 +35,7 @@ ALIASES = {
 }
 _SMALL_FILES = {".json", ".md", ".html", ".png", ".svg", ".csv"}
 _SMALL_BYTES = 2 * 2**20
+_LONG_TABLE = 12
 
 
 def tracking_uri(root: Path = Path()) -> str:
@@ -222,9 +223,9 @@ def registered_name(profile: str) -> str:
 
 
 def stage_numbers(out: Path) -> dict[str, float]:
-    """Numbers of summary.json and stats.json, nested keys joined by dots."""
+    """Numbers of a stage's summary, nested keys joined by dots; long tables (per database) stay in the file."""
     found: dict[str, float] = {}
-    for name in ("summary.json", "stats.json"):
+    for name in ("summary.json", "stats.json", "report.json"):
         if (out / name).is_file():
             _collect_numbers(read_json(out / name), "", found)
     return found
@@ -232,7 +233,7 @@ def stage_numbers(out: Path) -> dict[str, float]:
 
 def _collect_numbers(value: Any, prefix: str, found: dict[str, float]) -> None:
     if isinstance(value, dict):
-        for key, part in value.items():
+        for key, part in value.items() if "." not in prefix or len(value) <= _LONG_TABLE else ():
             _collect_numbers(part, f"{prefix}.{key}" if prefix else str(key), found)
     elif isinstance(value, int | float):
         found["".join(c if c.isalnum() or c in "_-. /" else "_" for c in prefix)] = float(value)
