@@ -113,6 +113,16 @@ class SftParams(Section):
     max_length: int = Field(1024, ge=32, description="Tokens of a sample; longer ones are left out and counted.")
 
 
+class SftToolsParams(SftParams):
+    replay_share: float = Field(
+        0.0,
+        ge=0,
+        le=4,
+        description="Stage-1 samples mixed in, per trajectory, so that a small policy keeps the single-turn form "
+        "that stage 3 reinforces (ours; the paper mixes in none).",
+    )
+
+
 class RlParams(Section):
     steps: int = Field(ge=1, description="GRPO steps.")
     prompts_per_step: int = Field(4, ge=1, description="Instances per step (paper: 16).")
@@ -166,7 +176,7 @@ class Params(Section):
     distill_trajectories: DistillParams
     policy_init: PolicyInitParams
     sft_reasoning: SftParams
-    sft_tools: SftParams
+    sft_tools: SftToolsParams
     rl_reasoning: RlParams
     rl_agentic: RlParams
     evaluate: EvaluateParams

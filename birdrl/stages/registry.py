@@ -91,7 +91,7 @@ STAGES: dict[str, Stage] = {
         ),
         _stage(
             "sft_tools",
-            "sft_reasoning distill_trajectories",
+            "sft_reasoning distill_reasoning distill_trajectories",
             "birdrl.stages.train:run_sft_tools",
             "stage 2: tool-use imitation",
             shared="agent engine",

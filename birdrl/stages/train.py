@@ -7,22 +7,22 @@ from birdrl.stages.registry import StageContext
 
 def run_sft_reasoning(context: StageContext) -> None:
     """Stage 1: imitate thought and corrected SQL in one turn."""
+    from birdrl.training.data import Samples
     from birdrl.training.runs import train_sft
 
-    train_sft(
-        context, context.params.sft_reasoning, policy="policy_init", data="distill_reasoning", file="pairs.jsonl",
-        tools=False,
-    )  # fmt: skip
+    pairs = Samples(context.input("distill_reasoning") / "pairs.jsonl", tools=False)
+    train_sft(context, context.params.sft_reasoning, policy="policy_init", sources=[pairs])
 
 
 def run_sft_tools(context: StageContext) -> None:
-    """Stage 2: imitate tool-use trajectories with real observations."""
+    """Stage 2: imitate tool-use trajectories with real observations, beside a share of the stage-1 samples."""
+    from birdrl.training.data import Samples
     from birdrl.training.runs import train_sft
 
-    train_sft(
-        context, context.params.sft_tools, policy="sft_reasoning", data="distill_trajectories",
-        file="trajectories.jsonl", tools=True,
-    )  # fmt: skip
+    params = context.params.sft_tools
+    trajectories = Samples(context.input("distill_trajectories") / "trajectories.jsonl", tools=True)
+    replay = Samples(context.input("distill_reasoning") / "pairs.jsonl", tools=False, share=params.replay_share)
+    train_sft(context, params, policy="sft_reasoning", sources=[trajectories, replay])
 
 
 def run_rl_reasoning(context: StageContext) -> None:

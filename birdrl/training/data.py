@@ -40,32 +40,60 @@ class DataStats:
         }
 
 
+@dataclass(frozen=True)
+class Samples:
+    """A JSON-lines file of dialogues with `messages`; `tools` says whether the prompt shows the tools.
+
+    `share` limits how many are taken, as a share of the first file's number; None takes all.
+    """
+
+    path: Path
+    tools: bool
+    share: float | None = None
+
+
 def write_imitation_data(
-    source: Path, target: Path, tokenizer: Any, *, tools: bool, max_length: int, seed: int
+    sources: Sequence[Samples], target: Path, tokenizer: Any, *, max_length: int, seed: int
 ) -> DataStats:
-    """Tokenise the `messages` of a JSON-lines file into `target`, in an order fixed by `seed`.
+    """Tokenise the dialogues of `sources` into `target`, in an order fixed by `seed`.
 
     Samples of more than `max_length` tokens are left out and counted. Raises InputError when a row has no usable
     `messages` or nothing is left.
     """
-    rows, too_long = [], 0
-    for number, sample in enumerate(read_jsonl(source), 1):
-        try:
-            ids, mask = dialogue_ids(tokenizer, sample["messages"], TOOLS if tools else None)
-        except (KeyError, TypeError, ValueError) as error:
-            raise InputError(f"{source}, row {number}, field 'messages': {error}; rebuild the file") from error
-        if len(ids) > max_length:
-            too_long += 1
-            continue
-        rows.append({"instance_id": sample["instance_id"], "input_ids": ids, "loss_mask": mask})
+    rows: list[dict[str, Any]] = []
+    too_long = first = 0
+    for source in sources:
+        samples, longer = _tokenised(source, tokenizer, max_length)
+        if source.share is None:
+            first = first or len(samples)
+        else:
+            random.Random(f"{seed}:{source.path.name}").shuffle(samples)
+            samples = samples[: round(source.share * first)]
+        rows += samples
+        too_long += longer
     if not rows:
         raise InputError(
-            f"{source}: no sample of at most {max_length} tokens ({too_long} are longer); raise max_length"
+            f"{sources[0].path}: no sample of at most {max_length} tokens ({too_long} are longer); raise max_length"
         )
     random.Random(seed).shuffle(rows)
     _write(target, rows)
     tokens = sum(len(row["input_ids"]) for row in rows)
     return DataStats(len(rows), too_long, tokens, sum(sum(row["loss_mask"]) for row in rows))
+
+
+def _tokenised(source: Samples, tokenizer: Any, max_length: int) -> tuple[list[dict[str, Any]], int]:
+    """The rows of a file that fit, and how many do not."""
+    rows, too_long = [], 0
+    for number, sample in enumerate(read_jsonl(source.path), 1):
+        try:
+            ids, mask = dialogue_ids(tokenizer, sample["messages"], TOOLS if source.tools else None)
+        except (KeyError, TypeError, ValueError) as error:
+            raise InputError(f"{source.path}, row {number}, field 'messages': {error}; rebuild the file") from error
+        if len(ids) > max_length:
+            too_long += 1
+        else:
+            rows.append({"instance_id": sample["instance_id"], "input_ids": ids, "loss_mask": mask})
+    return rows, too_long
 
 
 def write_rollout_data(

@@ -117,6 +117,8 @@ def engine_environment(engine: EngineParams, metrics: Path) -> dict[str, str]:
             "VERL_USE_EXTERNAL_MODULES": "birdrl.training.cpu_platform",
             "OMP_NUM_THREADS": str(engine.threads),
             "BIRDRL_TORCH_THREADS": str(engine.threads),
+            # Ray would run the training process at nice 15, where any other process of the machine starves it.
+            "RAY_worker_niceness": "0",
         }
     if engine.device == "cpu" or gpus() == 1:  # one process without torchrun
         environment |= {

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -19,7 +19,7 @@ from birdrl.params import RlParams, SftParams
 from birdrl.stages.registry import StageContext
 from birdrl.training import results
 from birdrl.training.checkpoints import export_policy, latest_step, run_folder
-from birdrl.training.data import DataStats, write_imitation_data, write_rollout_data
+from birdrl.training.data import DataStats, Samples, write_imitation_data, write_rollout_data
 from birdrl.training.engine import EngineRun, run_engine
 from birdrl.training.policy import load_tokenizer
 from birdrl.training.recipes import RL_MODULE, SFT_MODULE, grpo_overrides, sft_overrides, sft_steps
@@ -51,14 +51,16 @@ class Layout:
         return attempt
 
 
-def train_sft(context: StageContext, params: SftParams, *, policy: str, data: str, file: str, tools: bool) -> None:
-    """Imitation of the assistant turns in `file` of stage `data`, from the policy of stage `policy`."""
-    start, source = context.input(policy) / "model", context.input(data) / file
+def train_sft(context: StageContext, params: SftParams, *, policy: str, sources: Sequence[Samples]) -> None:
+    """Imitation of the assistant turns in `sources`, from the policy of stage `policy`."""
+    start = context.input(policy) / "model"
     engine = context.params.engine
-    settings = {"sft": params.model_dump(), "seed": context.seed, "device": engine.device, "tools": tools}
-    layout = Layout(run_folder(context.work, {"policy": start, "data": source}, settings).resolve())
+    shown = [source.tools for source in sources]
+    settings = {"sft": params.model_dump(), "seed": context.seed, "device": engine.device, "tools": shown}
+    inputs = {"policy": start} | {source.path.stem: source.path for source in sources}
+    layout = Layout(run_folder(context.work, inputs, settings).resolve())
     stats = write_imitation_data(
-        source, layout.data, load_tokenizer(start), tools=tools, max_length=params.max_length, seed=context.seed
+        sources, layout.data, load_tokenizer(start), max_length=params.max_length, seed=context.seed
     )
     steps = sft_steps(params, stats.rows)
 
