@@ -29,7 +29,8 @@ $(VENV)/.ready: requirements/lock.txt requirements/models.txt pyproject.toml
 	@touch $@
 
 demo: setup  ## Run the full curriculum (PROFILE=demo, or PROFILE=smoke for a quick look).
-	$(BIN)/python -m flows.full_curriculum --profile $(PROFILE)
+	@# The supervisor ends what the flow leaves when it is killed, the temporary Prefect server too.
+	$(BIN)/python -m birdrl.stages.supervisor $(BIN)/python -m flows.full_curriculum --profile $(PROFILE)
 
 test: setup  ## Lint, type-check and run all tests.
 	$(BIN)/ruff check .
