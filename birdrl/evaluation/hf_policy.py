@@ -17,6 +17,7 @@ from transformers import AutoModelForCausalLM, AutoTokenizer, DynamicCache
 from birdrl.agent.prompting import Messages
 from birdrl.agent.templating import END, attach_template, observation_suffix
 from birdrl.errors import InputError
+from birdrl.evaluation.attention import register
 from birdrl.evaluation.policy import Generation
 
 
@@ -45,7 +46,9 @@ class HfPolicy:
         self.tokenizer: Any = AutoTokenizer.from_pretrained(folder)
         attach_template(self.tokenizer)
         # from_pretrained leaves the model in evaluation mode
-        self.model: Any = AutoModelForCausalLM.from_pretrained(folder, dtype=torch.float32)
+        self.model: Any = AutoModelForCausalLM.from_pretrained(
+            folder, dtype=torch.float32, attn_implementation=register()
+        )
         end = self.tokenizer.convert_tokens_to_ids(END)
         if not isinstance(end, int) or end == self.tokenizer.unk_token_id:
             raise InputError(f"{folder}: its tokenizer has no token {END}, which the chat template needs")
