@@ -29,8 +29,7 @@ $(VENV)/.ready: requirements/lock.txt requirements/models.txt pyproject.toml
 	@touch $@
 
 demo: setup  ## Run the full curriculum (PROFILE=demo, or PROFILE=smoke for a quick look).
-	@# The supervisor ends what the flow leaves when it is killed, the temporary Prefect server too.
-	$(BIN)/python -m birdrl.stages.supervisor $(BIN)/python -m flows.full_curriculum --profile $(PROFILE)
+	$(BIN)/python -m flows.full_curriculum --profile $(PROFILE)
 
 test: setup  ## Lint, type-check and run all tests.
 	$(BIN)/ruff check .

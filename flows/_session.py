@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import os
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -42,7 +43,7 @@ def session(profile: str, overrides: dict[str, Any]) -> Iterator[Curriculum]:
 
 def summary(profile: str) -> str:
     """The result table and where to look next."""
-    from tasks._tables import as_text, result_rows
+    from birdrl.report import render_table
 
     report = output_folder("report", profile)
     pages = [str(page) for page in sorted(report.glob("*.html"))] or [str(report)]
@@ -52,7 +53,7 @@ def summary(profile: str) -> str:
             "",
             f"Success on held-out databases in percent [95 % interval], profile {profile}:",
             "",
-            as_text(result_rows(read_json(output_folder("evaluate", profile) / "results.json"))),
+            render_table(read_json(output_folder("evaluate", profile) / "results.json")),
             "",
             "Where to look next:",
             f"  report     {', '.join(pages)}",
@@ -61,6 +62,20 @@ def summary(profile: str) -> str:
             "  again      `dvc repro` has nothing to do; change a value in params.yaml and what depends on it runs",
         ]
     )
+
+
+@contextmanager
+def _server() -> Iterator[None]:
+    """The server of `make up`, or whatever PREFECT_API_URL names; else one for this run."""
+    if "PREFECT_API_URL" in os.environ:
+        yield
+        return
+    from prefect.settings import PREFECT_API_URL, temporary_settings
+
+    from tasks.temporary_server import temporary_server
+
+    with temporary_server() as api, temporary_settings({PREFECT_API_URL: api}):
+        yield
 
 
 def main(flow: Flow[..., Any], argv: list[str] | None = None) -> int:
@@ -85,7 +100,8 @@ def main(flow: Flow[..., Any], argv: list[str] | None = None) -> int:
     try:
         overrides = parse_overrides(arguments.overrides)
         Active(arguments.profile, overrides).params()  # wrong input is told before a server is started
-        flow(profile=arguments.profile, overrides=overrides)
+        with _server():
+            flow(profile=arguments.profile, overrides=overrides)
     except BirdrlError as error:
         print(f"birdrl flow: {error}", file=sys.stderr)
         return 2 if isinstance(error, InputError) else 1

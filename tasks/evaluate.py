@@ -8,7 +8,6 @@ from prefect import task
 
 from birdrl.files import read_json
 from tasks._stage import STAGE_TASK, StageCall, StageResult, run_stage
-from tasks._tables import as_markdown, result_rows
 
 
 @task(name="evaluate", **STAGE_TASK)
@@ -18,4 +17,6 @@ def evaluate(call: StageCall) -> StageResult:
 
 
 def _table(out: Path) -> str:
-    return as_markdown(result_rows(read_json(out / "results.json")))
+    from birdrl.report import results_markdown  # draws plots too: not needed to define a flow
+
+    return results_markdown(read_json(out / "results.json"))

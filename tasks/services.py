@@ -51,7 +51,7 @@ def services() -> list[Service]:
         Service(
             "prefect-server",
             [python, "-m", "prefect", "server", "start", "--host", HOST, "--port", str(prefect)],
-            lambda: _answers(f"http://{HOST}:{prefect}/api/health"),
+            lambda: answers(f"http://{HOST}:{prefect}/api/health"),
             prefect,
             f"http://{HOST}:{prefect}",
         ),
@@ -59,7 +59,7 @@ def services() -> list[Service]:
             "flow-runner",
             [python, "-m", "flows.full_curriculum", "serve"],
             lambda: (
-                _answers(f"http://{HOST}:{prefect}/api/deployments/name/birdrl/full-curriculum")
+                answers(f"http://{HOST}:{prefect}/api/deployments/name/birdrl/full-curriculum")
                 and "is being served" in (LOGS / "flow-runner.log").read_text(errors="replace")
             ),
             None,
@@ -72,7 +72,7 @@ def services() -> list[Service]:
                 *("--backend-store-uri", f"sqlite:///{Path('.birdrl/mlflow.db').resolve()}"),
                 *("--default-artifact-root", Path(".birdrl/mlartifacts").resolve().as_uri(), "--serve-artifacts"),
             ],
-            lambda: _answers(f"http://{HOST}:{mlflow}/health"),
+            lambda: answers(f"http://{HOST}:{mlflow}/health"),
             mlflow,
             f"http://{HOST}:{mlflow}",
         ),
@@ -189,7 +189,8 @@ def _signal(process: psutil.Process, signum: int) -> None:
         return
 
 
-def _answers(url: str) -> bool:
+def answers(url: str) -> bool:
+    """Whether a page answers with status 200."""
     try:
         with urlopen(url, timeout=5) as answer:
             return bool(answer.status == 200)

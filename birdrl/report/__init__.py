@@ -3,7 +3,7 @@
 from birdrl.report.document import to_html, to_markdown
 from birdrl.report.inputs import ReportInputs, read_inputs
 from birdrl.report.page import Page, build_page
-from birdrl.report.table import render_table, results_csv
+from birdrl.report.table import render_table, results_csv, results_markdown
 
 __all__ = [
     "Page",
@@ -12,6 +12,7 @@ __all__ = [
     "read_inputs",
     "render_table",
     "results_csv",
+    "results_markdown",
     "to_html",
     "to_markdown",
 ]

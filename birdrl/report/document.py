@@ -99,11 +99,11 @@ def to_markdown(document: Document) -> str:
     """The same page as Markdown; figures are links to their files."""
     lines = [f"# {document.title}", "", document.subtitle, ""]
     for block in document.lead:
-        lines += _markdown(block)
+        lines += markdown_lines(block)
     for section in document.sections:
         lines += [f"## {section.title}", ""]
         for block in section.blocks:
-            lines += _markdown(block)
+            lines += markdown_lines(block)
     return "\n".join(lines).rstrip() + "\n"
 
 
@@ -154,7 +154,8 @@ def _number_cell(value: str) -> str:
     return html.escape(figure) + (f"<small>[{html.escape(span)}</small>" if bracket else "")
 
 
-def _markdown(block: Block) -> list[str]:
+def markdown_lines(block: Block) -> list[str]:
+    """One block as lines of Markdown, the last one empty."""
     match block:
         case Paragraph(text):
             return [text, ""]
@@ -170,7 +171,7 @@ def _markdown(block: Block) -> list[str]:
                 fence += "`"
             return [f"{fence}{language}", text.rstrip("\n"), fence, ""]
         case Details(summary, blocks):
-            return [f"### {summary}", "", *(line for inner in blocks for line in _markdown(inner))]
+            return [f"### {summary}", "", *(line for inner in blocks for line in markdown_lines(inner))]
         case Table(headers, rows, numeric, _, caption):
             rule = ["---:" if place in numeric else "---" for place in range(len(headers))]
             lines = [caption, ""] if caption else []

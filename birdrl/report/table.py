@@ -7,7 +7,7 @@ import io
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from birdrl.report.document import Table
+from birdrl.report.document import Table, markdown_lines
 from birdrl.report.labels import MISSING, POLICIES, SHORT, categories, number, ordered_policies, success
 
 
@@ -54,6 +54,11 @@ def results_table(results: Mapping[str, Any]) -> Table:
         strong=shares.index(max(shares)) if any(shares) else None,
         caption="Success: every test of the issue passes. In brackets the Wilson 95 % interval.",
     )
+
+
+def results_markdown(results: Mapping[str, Any]) -> str:
+    """The table of `results_table` as Markdown."""
+    return "\n".join(markdown_lines(results_table(results)))
 
 
 def results_csv(results: Mapping[str, Any]) -> str:

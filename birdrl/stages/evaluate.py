@@ -39,7 +39,7 @@ def run(ctx: StageContext) -> None:
         runner = EpisodeRunner(store, replicas, ExecutionScorer(store, scoring), prompts, agent, params.batch_size)
         for name, protocol in params.protocols.items():
             progress.set_description(f"evaluate {name}")
-            policy = HfPolicy(ctx.input(name) / "model", ctx.params.engine.threads)
+            policy = HfPolicy(ctx.input(name) / "model", ctx.params.engine.threads, params.batch_size)
             records = runner.run(policy, instances, protocol, progress.update)
             # One model at a time in memory.
             del policy

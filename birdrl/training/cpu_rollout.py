@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 import os
 import random
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import ray
@@ -15,11 +16,11 @@ import torch
 from verl.workers.rollout.base import BaseRollout
 from verl.workers.rollout.replica import RolloutReplica, TokenOutput
 
-from birdrl.training.generation import Request, Sampled, sample
+from birdrl.decoding import Decoder, Request, Sampled
+from birdrl.decoding.attention import register
 
 THREADS_VARIABLE = "BIRDRL_TORCH_THREADS"
-BATCH_VARIABLE = "BIRDRL_ROLLOUT_BATCH"
-BATCH_WINDOW_S = 0.02
+BATCH_WINDOW_S = 0.02  # the first requests of a step come close together: start with all of them
 
 
 def server_name(replica_rank: int) -> str:
@@ -28,26 +29,26 @@ def server_name(replica_rank: int) -> str:
 
 
 class CpuServer:
-    """Generates for many concurrent callers: what is queued within a short window becomes one batch."""
+    """Generates for many concurrent callers, whose requests join the running batch as they come."""
 
-    def __init__(self, path: str, prompt_length: int, response_length: int, seed: int) -> None:
+    def __init__(self, path: str, prompt_length: int, response_length: int, seed: int, rows: int = 64) -> None:
+        """`rows`: requests that run together at most."""
         torch.set_num_threads(int(os.environ.get(THREADS_VARIABLE, "1")))
         from transformers import AutoModelForCausalLM
 
-        self.model = AutoModelForCausalLM.from_pretrained(path, dtype=torch.float32, attn_implementation="sdpa").eval()
+        self.model = AutoModelForCausalLM.from_pretrained(path, dtype=torch.float32, attn_implementation=register())
+        self.model.eval()
         end = self.model.generation_config.eos_token_id
-        self.stop_ids = frozenset(end if isinstance(end, list) else [end])
-        pad = self.model.config.pad_token_id
-        self.pad_id = pad if pad is not None else min(self.stop_ids)
+        stop_ids = frozenset(end if isinstance(end, list) else [end])
+        self.decoder = Decoder(self.model, stop_ids, rows)
         self.response_length = response_length
         self.context = prompt_length + response_length
-        self.batch_limit = int(os.environ.get(BATCH_VARIABLE, "32"))
         self.global_steps: int | None = None
         self.unseeded = random.Random(seed)
-        self.queue: asyncio.Queue[tuple[Request, asyncio.Future[Sampled]]] = asyncio.Queue()
-        self.busy = asyncio.Lock()  # generating and loading weights exclude each other
+        self.thread = ThreadPoolExecutor(1, thread_name_prefix="birdrl-decoder")  # one pool of torch threads
+        self.answers: dict[int, asyncio.Future[Sampled]] = {}
         self.runner: asyncio.Task[None] | None = None
-        self.batches: list[int] = []
+        self.loading = asyncio.Lock()  # requests that come while weights are loaded wait for them
 
     async def generate(
         self, request_id: str, prompt_ids: list[int], sampling_params: dict[str, Any], **_media: Any
@@ -72,10 +73,10 @@ class CpuServer:
             float(sampling_params.get("temperature", 1.0)),
             int(seed) if seed is not None else self.unseeded.getrandbits(62),
         )
-        if self.runner is None or self.runner.done():
-            self.runner = asyncio.create_task(self._serve())
-        answer: asyncio.Future[Sampled] = asyncio.get_running_loop().create_future()
-        self.queue.put_nowait((request, answer))
+        async with self.loading:
+            answer = self.answers[self.decoder.submit(request)] = asyncio.get_running_loop().create_future()
+            if self.runner is None or self.runner.done():
+                self.runner = asyncio.create_task(self._serve())
         sampled = await answer
         return TokenOutput(
             token_ids=sampled.token_ids,
@@ -86,30 +87,28 @@ class CpuServer:
         )
 
     async def _serve(self) -> None:
-        while True:
-            batch = [await self.queue.get()]
-            await asyncio.sleep(BATCH_WINDOW_S)
-            while len(batch) < self.batch_limit and not self.queue.empty():
-                batch.append(self.queue.get_nowait())
-            requests = [request for request, _ in batch]
-            try:
-                async with self.busy:
-                    results = await asyncio.to_thread(
-                        sample, self.model, requests, stop_ids=self.stop_ids, pad_id=self.pad_id
-                    )
-            except Exception as error:  # noqa: BLE001 - every caller of the batch gets it
-                for _, answer in batch:
+        """Step until nothing is left; an error of the model reaches every caller that waits."""
+        await asyncio.sleep(BATCH_WINDOW_S)
+        try:
+            while not self.decoder.idle:
+                ended = await asyncio.get_running_loop().run_in_executor(self.thread, self.decoder.step)
+                for ticket, result in ended:
+                    answer = self.answers.pop(ticket)
                     if not answer.done():
-                        answer.set_exception(error)
-                continue
-            self.batches.append(len(batch))
-            for (_, answer), result in zip(batch, results, strict=True):
+                        answer.set_result(result)
+        except Exception as error:  # noqa: BLE001 - every caller gets it
+            answers, self.answers = self.answers, {}
+            self.decoder = Decoder(self.model, self.decoder.stop_ids, self.decoder.batch_limit)
+            for answer in answers.values():
                 if not answer.done():
-                    answer.set_result(result)
+                    answer.set_exception(error)
 
     async def load_weights(self, state: dict[str, torch.Tensor], global_steps: int | None = None) -> None:
-        """Replace the weights between two batches. Raises ValueError when names do not match the model's."""
-        async with self.busy:
+        """Replace the weights when nothing is running. Raises ValueError when names do not match the model's."""
+        async with self.loading:
+            if self.runner is not None:
+                await self.runner
+            self.decoder.forget()
             missing, unexpected = self.model.load_state_dict(state, strict=False)
             tied = set(self.model.all_tied_weights_keys)
             if unexpected or set(missing) - tied:
@@ -118,8 +117,8 @@ class CpuServer:
             self.global_steps = global_steps
 
     def info(self) -> dict[str, Any]:
-        """Batch sizes so far and the step of the weights."""
-        return {"batches": list(self.batches), "global_steps": self.global_steps}
+        """The most requests that ran together, and the step of the weights."""
+        return {"peak_rows": self.decoder.peak_rows, "global_steps": self.global_steps}
 
     # The rest of the protocol concerns accelerator memory and profiling: nothing to do on CPU.
     def wake_up(self, *_args: Any, **_kwargs: Any) -> None: ...
@@ -141,7 +140,11 @@ class CpuReplica(RolloutReplica):  # type: ignore[misc]
             name=server_name(self.replica_rank), num_cpus=0, max_concurrency=self.max_concurrency
         )
         server = actor.remote(
-            self.model_config.path, self.config.prompt_length, self.config.response_length, self.config.seed
+            self.model_config.path,
+            self.config.prompt_length,
+            self.config.response_length,
+            self.config.seed,
+            self.config.max_num_seqs,
         )
         await server.info.remote()
         self.servers = [server]

@@ -145,6 +145,7 @@ def grpo_overrides(
     }
     if cpu:
         options |= {
+            f"{roll}.max_num_seqs": 64,
             "ray_kwargs.ray_init.num_cpus": RAY_CPUS,
             "+ray_kwargs.ray_init.address": "local",
             "+ray_kwargs.ray_init.num_gpus": 1,  # logical: how verl counts its workers

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import asyncio
 from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
 
-from birdrl.training.generation import Request, sample
+from birdrl.decoding import Decoder, Request
 
 STOP = frozenset({2})
 
@@ -22,7 +21,7 @@ def model(nano_folder: Path) -> Any:
 
 
 def run(model: Any, *requests: Request) -> list[Any]:
-    return sample(model, requests, stop_ids=STOP, pad_id=0)
+    return Decoder(model, STOP).run(requests)
 
 
 REQUESTS = [
@@ -67,7 +66,7 @@ def test_greedy_matches_transformers(model: Any) -> None:
 
 def test_a_finished_row_leaves_the_batch(model: Any) -> None:
     stop_at = run(model, REQUESTS[2])[0].token_ids[3]
-    first, short = sample(model, [REQUESTS[1], REQUESTS[2]], stop_ids=frozenset({stop_at}), pad_id=0)
+    first, short = Decoder(model, frozenset({stop_at})).run([REQUESTS[1], REQUESTS[2]])
     assert short.token_ids[-1] == stop_at
     assert short.stopped
     assert len(short.token_ids) <= 4
@@ -81,40 +80,3 @@ def test_samples_follow_the_distribution(model: Any) -> None:
     draws = run(model, *[Request((5, 6, 7), 1, 0.05, seed) for seed in range(300)])
     share = sum(draw.token_ids == [likely] for draw in draws) / 300
     assert share == pytest.approx(float(probabilities[likely]), abs=0.1)
-
-
-@pytest.fixture
-def cpu_platform(monkeypatch: pytest.MonkeyPatch) -> None:
-    pytest.importorskip("verl")
-
-
-@pytest.mark.usefixtures("cpu_platform")
-def test_the_server_batches_what_is_queued(nano_folder: Path) -> None:
-    from birdrl.training.cpu_rollout import CpuServer
-
-    async def ask_twice() -> tuple[list[Any], dict[str, Any]]:
-        server = CpuServer(str(nano_folder), 60, 20, seed=0)
-        params = {"temperature": 1.0, "top_k": -1, "top_p": 1.0, "logprobs": True, "max_tokens": 6}
-        answers = await asyncio.gather(
-            *[server.generate(f"r{n}", [5 + n, 6, 7], {**params, "seed": n}) for n in range(8)]
-        )
-        await server.load_weights(server.model.state_dict(), global_steps=4)
-        answers.append(await server.generate("again", [5, 6, 7], {**params, "seed": 0}))
-        return answers, server.info()
-
-    answers, info = asyncio.run(ask_twice())
-    assert info == {"batches": [8, 1], "global_steps": 4}
-    assert answers[0].token_ids == answers[8].token_ids
-    assert all(len(answer.token_ids) == len(answer.log_probs) <= 6 for answer in answers)
-    assert answers[8].extra_fields["global_steps"] == 4
-
-
-@pytest.mark.usefixtures("cpu_platform")
-def test_unknown_weights_and_sampling_are_refused(nano_folder: Path) -> None:
-    from birdrl.training.cpu_rollout import CpuServer
-
-    server = CpuServer(str(nano_folder), 60, 20, seed=0)
-    with pytest.raises(ValueError, match="weights do not fit"):
-        asyncio.run(server.load_weights({"model.norm.weight": torch.ones(128)}))
-    with pytest.raises(ValueError, match="whole distribution"):
-        asyncio.run(server.generate("r", [1], {"top_p": 0.9}))

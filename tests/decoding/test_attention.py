@@ -6,7 +6,7 @@ import pytest
 import torch
 from transformers import Qwen2Config, Qwen2ForCausalLM
 
-from birdrl.evaluation.attention import register
+from birdrl.decoding.attention import register
 
 
 @pytest.mark.parametrize("kv_heads", [1, 2, 6])
