@@ -41,6 +41,9 @@ class GymParams(Section):
         default_factory=list, description="Files of verified SQL (BIRD or Spider JSON); empty: the query generator."
     )
     rewinder: Literal["taxonomy"] = Field("taxonomy", description="Who writes the bug: the embedded taxonomy.")
+    kinds: list[str] = Field(
+        default_factory=list, description="Bug kinds to make, by name; empty: all of the taxonomy."
+    )
     shares: dict[Literal["query", "management", "personalization"], float] = Field(
         {"query": 0.62, "management": 0.22, "personalization": 0.16},
         description="Wanted category shares; the paper's Table 7 has 3,094 / 1,087 / 819 of 5,000.",

@@ -70,12 +70,18 @@ def _server() -> Iterator[None]:
     if "PREFECT_API_URL" in os.environ:
         yield
         return
+    from prefect.events.worker import EventsWorker
+    from prefect.logging.handlers import APILogWorker
     from prefect.settings import PREFECT_API_URL, temporary_settings
 
     from tasks.temporary_server import temporary_server
 
     with temporary_server() as api, temporary_settings({PREFECT_API_URL: api}):
-        yield
+        try:
+            yield
+        finally:  # what is still on its way to the server must arrive before it ends
+            EventsWorker.drain_all()
+            APILogWorker.drain_all()
 
 
 def main(flow: Flow[..., Any], argv: list[str] | None = None) -> int:

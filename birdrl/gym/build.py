@@ -82,7 +82,8 @@ def build_gym(
     with ReplicaPool(config) as pool, ThreadPoolExecutor(params.workers) as threads:
         gates = Gates(store, pool)
         rewinders = {
-            db_id: DatabaseRewinder(gates, gates.view(db_id), items, seed) for db_id, items in sorted(verified.items())
+            db_id: DatabaseRewinder(gates, gates.view(db_id), items, seed, params.kinds)
+            for db_id, items in sorted(verified.items())
         }
         for group, wanted in ((held_out, params.eval_instances), (train, params.train_instances)):
             _fill([rewinders[db_id] for db_id in group], wanted, params, threads, accepted)

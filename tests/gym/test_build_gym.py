@@ -86,6 +86,15 @@ def test_result_depends_on_the_seed_and_not_on_scheduling(root, gym):
     assert [i.row() for i in (*other.train, *other.evaluation)] != rows
 
 
+def test_kinds_can_be_chosen(root):
+    kinds = ["update_all_rows", "delete_wrong_rows", "wrong_limit"]
+    some = build_gym(store(root), params(root, kinds=kinds), seed=3)
+    assert {i.bug.kind for i in (*some.train, *some.evaluation)} <= set(kinds)
+    assert some.train
+    with pytest.raises(InputError, match=r"gym\.kinds: no bug kind wrong_limmit; there are .*wrong_limit"):
+        build_gym(store(root), params(root, kinds=["wrong_limmit"]), seed=3)
+
+
 def test_a_database_that_runs_dry_is_made_up_for(root, monkeypatch):
     """Gold SQL for shop_a only, and only mutations: shop_c can give nothing, so shop_a gives all."""
     gold = root / "one.json"

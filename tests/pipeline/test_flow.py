@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import re
 import shutil
+import sqlite3
 import subprocess
 import sys
 import time
+from dataclasses import replace
 
 import pytest
 
@@ -123,6 +125,15 @@ def test_a_killed_flow_leaves_nothing_behind_and_the_next_one_goes_on(project):
     running = project.query("mlflow.db", "select count(*) from runs where status = 'RUNNING'")
     killed = project.query("mlflow.db", "select count(*) from runs where status = 'KILLED'")
     assert (running, killed) == ([(0,)], [(2,)])  # the stage and its curriculum
+
+
+def test_a_flow_with_a_server_of_its_own_hands_over_all_its_logs(project, tmp_path):
+    done = replace(project, api="").flow(PREFECT_HOME=str(tmp_path))
+    assert "Error logging to API" not in done.stdout + done.stderr
+    with sqlite3.connect(tmp_path / "prefect.db") as db:
+        logged = [message for (message,) in db.execute("select message from log where task_run_id is null")]
+    assert any("Finished in state" in message for message in logged)
+    project.ran()
 
 
 def test_wrong_input_is_told_before_anything_starts(project):

@@ -10,6 +10,7 @@ from typing import Any
 
 from sqlglot import exp
 
+from birdrl.errors import InputError
 from birdrl.gym.instance import CATEGORIES, Category, Instance
 from birdrl.gym.rewind import KINDS, BugKind, Draft, apply_construction, apply_mutation
 from birdrl.gym.rewind.data import DataView
@@ -38,7 +39,12 @@ class _KindState:
 class DatabaseRewinder:
     """Instances of one database, on request. Everything is drawn from `seed` and the database's id alone."""
 
-    def __init__(self, gates: Gates, data: DataView, verified: Sequence[VerifiedSql], seed: int) -> None:
+    def __init__(
+        self, gates: Gates, data: DataView, verified: Sequence[VerifiedSql], seed: int, kinds: Sequence[str] = ()
+    ) -> None:
+        """`kinds`: names of the bug kinds to make, all when empty. Raises InputError for a name that does not exist."""
+        if unknown := sorted(set(kinds) - set(KINDS)):
+            raise InputError(f"gym.kinds: no bug kind {', '.join(unknown)}; there are {', '.join(sorted(KINDS))}")
         self.data = data
         self.accepted: list[Instance] = []
         self.quarantine: list[dict[str, Any]] = []
@@ -48,7 +54,7 @@ class DatabaseRewinder:
         self._seen: set[str] = set()
         self._trees = self._parse(verified)
         self._uses: Counter[int] = Counter()
-        self._states = [self._start(kind) for _, kind in sorted(KINDS.items())]
+        self._states = [self._start(kind) for name, kind in sorted(KINDS.items()) if not kinds or name in kinds]
 
     def extend(self, quota: Mapping[Category, int], accepted: Callable[[], None]) -> None:
         """Make up to `quota` more instances per category; calls `accepted` after each.
