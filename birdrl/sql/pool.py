@@ -25,7 +25,7 @@ from birdrl.sql.keeper import Keeper
 from birdrl.sql.lease import Lease
 from birdrl.sql.pool_config import PoolConfig, PoolCounters, replica_share
 from birdrl.sql.process import WorkerProcess
-from birdrl.sql.replica import Replica, ReplicaFileError
+from birdrl.sql.replica import Opened, Replica, ReplicaFileError
 
 __all__ = ["PoolConfig", "PoolCounters", "ReplicaPool", "replica_share", "unique_trajectory_id"]
 
@@ -109,7 +109,9 @@ class ReplicaPool:
             self._give_up(ticket, asked)
             raise
         self._waited(asked)
-        return self._prepare(replica, trajectory_id, template, owner)
+        return self._renew(replica, trajectory_id, template, owner) or self._prepare(
+            replica, trajectory_id, template, owner
+        )
 
     async def acquire_async(self, trajectory_id: str, template: Path, *, owner: str = "") -> Lease:
         """`acquire` without ever blocking the event loop; cancelling it hands back what it got.
@@ -129,6 +131,8 @@ class ReplicaPool:
             self._give_up(ticket, asked)
             raise
         self._waited(asked)
+        if lease := self._renew(replica, trajectory_id, template, owner):
+            return lease
         task = self.threads.submit(self._prepare, replica, trajectory_id, template, owner)
         try:
             return await asyncio.wrap_future(task)
@@ -227,8 +231,16 @@ class ReplicaPool:
 
     # --- leases
 
+    def _renew(self, replica: Replica, trajectory_id: str, template: Path, owner: str) -> Lease | None:
+        """The lazy reset where it takes no waiting; None: `_prepare` has to do it."""
+        try:
+            opened = replica.renew(template)
+        except InfraError:  # the worker died this very moment; a new one has to open the template
+            return None
+        return self._register(replica, opened, trajectory_id, template, owner) if opened else None
+
     def _prepare(self, replica: Replica, trajectory_id: str, template: Path, owner: str) -> Lease:
-        """The lazy reset: open `template` in the replica's worker, pristine."""
+        """The lazy reset: open `template` in the replica's worker, pristine. Takes a while."""
         try:
             try:
                 opened = replica.open(template)
@@ -240,20 +252,24 @@ class ReplicaPool:
                     self._counters.deaths += 1
                     self._restart(replica)
                 opened = replica.open(template)
-            with self._lock:
-                self._counters.resets += opened.was_reset
-                self._counters.written_bytes += opened.written_bytes
-                if self._closed:
-                    raise InfraError("the replica pool was closed")
-                if trajectory_id in self._registry:
-                    raise InputError(f"trajectory {trajectory_id!r} already holds a replica; release it first")
-                self._counters.leases += 1
-                lease = Lease(self, replica, opened.worker, trajectory_id, template, owner)
-                self._registry[trajectory_id] = lease
-                return lease
         except BaseException:
             self._give_back(replica)
             raise
+        return self._register(replica, opened, trajectory_id, template, owner)
+
+    def _register(self, replica: Replica, opened: Opened, trajectory_id: str, template: Path, owner: str) -> Lease:
+        with self._lock:
+            self._counters.resets += opened.was_reset
+            self._counters.written_bytes += opened.written_bytes
+            if self._closed or trajectory_id in self._registry:
+                self._give_back(replica)
+                if self._closed:
+                    raise InfraError("the replica pool was closed")
+                raise InputError(f"trajectory {trajectory_id!r} already holds a replica; release it first")
+            self._counters.leases += 1
+            lease = Lease(self, replica, opened.worker, trajectory_id, template, owner)
+            self._registry[trajectory_id] = lease
+            return lease
 
     def _start_worker(self, folder: int) -> WorkerProcess:
         return WorkerProcess(self.config.memory_mb << 20, folder, copies=self.config.strategy == "copy")

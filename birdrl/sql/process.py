@@ -28,8 +28,8 @@ class WorkerTimeoutError(Exception):
 class WorkerProcess:
     """One worker process. Not thread-safe, except `kill`.
 
-    Replies: to `lease` ("leased", bytes written to disk), ("refused", why) or ("failed", why); to `execute` a
-    ("result", fields) for each statement, then ("end", dirty, bytes held) or ("failed", why).
+    Replies: none to `renew`; to `lease` ("leased", bytes written to disk), ("refused", why) or ("failed", why); to
+    `execute` a ("result", fields) for each statement, then ("end", dirty, bytes held) or ("failed", why).
     """
 
     def __init__(self, memory_bytes: int, folder: int, *, copies: bool = False) -> None:
@@ -61,6 +61,7 @@ class WorkerProcess:
             theirs.close()
         ours.settimeout(TRANSFER_TIMEOUT_S)
         self._channel = Channel(ours)
+        self._ahead = b""
         self._progress = Progress(progress)
         self._poll = select.poll()
         self._poll.register(ours, select.POLLIN)
@@ -69,10 +70,28 @@ class WorkerProcess:
     def pid(self) -> int:
         return self._popen.pid
 
+    @property
+    def alive(self) -> bool:
+        return self._popen.poll() is None
+
+    def renew(self, *, reset: bool) -> None:
+        """Make its session pristine for another lease, without a reply. Raises InfraError when it is dead.
+
+        A reset starts now, so that it is done when the first statement comes; anything else travels with that
+        statement.
+        """
+        self._ahead = pack_message("renew", reset)
+        if reset:
+            self._send(b"")
+
     def send(self, *message: Any, files: Sequence[int] = ()) -> None:
         """Raises InfraError when the worker is dead."""
+        self._send(pack_message(*message), files)
+
+    def _send(self, packed: bytes, files: Sequence[int] = ()) -> None:
+        packed, self._ahead = self._ahead + packed, b""
         try:
-            self._channel.send(pack_message(*message), files)
+            self._channel.send(packed, files)
         except OSError as error:
             raise self._death() from error
 

@@ -12,7 +12,7 @@ from birdrl.errors import InfraError, InputError
 from birdrl.sql.copies import Copy, write_copy
 from birdrl.sql.pool_config import PoolConfig
 from birdrl.sql.process import TRANSFER_TIMEOUT_S, WorkerProcess, WorkerTimeoutError
-from birdrl.sql.storage import Template
+from birdrl.sql.storage import Identity, Template, identity_of
 
 
 class ReplicaFileError(InfraError):
@@ -40,6 +40,7 @@ class Replica:
         self.is_available = True
         self.need_reset = False
         self.template: Path | None = None
+        self._template_identity: Identity | None = None  # of the file that the worker has open
         self._config = config
         self._folder = Path(config.folder or tempfile.gettempdir())
         self._copies: dict[Path, Copy] = {}
@@ -53,6 +54,21 @@ class Replica:
             copy is None or copy.need_reset,
             self.template is not None,
         )
+
+    def renew(self, template: Path) -> Opened | None:
+        """`open` without waiting for the worker, where it has `template` open already; None where it has not.
+
+        Neither blocks nor writes to disk. Raises InfraError when the worker is dead.
+        """
+        if self.template != template or identity_of(template) != self._template_identity or not self.process.done():
+            return None
+        worker = self.process.result()
+        reset = self.need_reset or self._config.reset == "always"
+        if not worker.alive or (reset and self._config.strategy == "copy"):
+            return None
+        worker.renew(reset=reset)
+        self.need_reset = False
+        return Opened(worker, reset, 0)
 
     def open(self, template: Path) -> Opened:
         """The lazy reset: have the worker open `template`, pristine.
@@ -71,6 +87,7 @@ class Replica:
         if copy:
             copy.need_reset = reset  # until the worker says that it is done
         files = [copy.file.fileno()] if copy else []
+        identity = identity_of(template)
         worker.send("lease", os.path.abspath(template), self._config.overlay_mb << 20, reset, files=files)
         try:
             kind, *rest = worker.receive(TRANSFER_TIMEOUT_S)
@@ -83,7 +100,7 @@ class Replica:
             self.template = None
             raise InputError(rest[0]) if kind == "refused" else self._file_error(rest[0])
         self.need_reset = False
-        self.template = template
+        self.template, self._template_identity = template, identity
         if copy and reset:
             copy.written_from(template)
         return Opened(worker, reset and not new, rest[0])
@@ -95,7 +112,8 @@ class Replica:
             self._copies[self.template].need_reset = dirty
 
     def restart(self, process: Future[WorkerProcess]) -> Future[WorkerProcess]:
-        """Go on with a new worker; returns the old one."""
+        """Go on with a new worker, which has nothing open; returns the old one."""
+        self._template_identity = None
         old, self.process = self.process, process
         return old
 

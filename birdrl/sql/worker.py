@@ -49,6 +49,10 @@ class _Server:
         else:
             self.channel.send(pack_message("leased", written))
 
+    def renew(self, reset: bool) -> None:
+        """A pristine replica for the next lease of the same template; nobody waits for it. Never writes to disk."""
+        self._current().renew(reset=reset)
+
     def _pristine(self, path: Path, quota_bytes: int, reset: bool, fd: int | None) -> int:
         """Bytes written to disk for it."""
         session = self.session
@@ -145,6 +149,7 @@ def main(sock_fd: int, progress_fd: int, folder_fd: int, parent_pid: int, memory
     server = _Server(channel, progress, memory_bytes)
     handlers: dict[str, Callable[..., None]] = {
         "lease": server.lease,
+        "renew": server.renew,
         "execute": server.execute,
         "reopen": server.reopen,
         "features": server.features,

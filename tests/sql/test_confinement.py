@@ -111,9 +111,11 @@ def test_the_limits_of_a_running_worker(template: Path, strategy: str) -> None:
         assert int(limits["Max address space"]) < (128 + 16 + 300) << 20
         assert 10 < int(limits["Max cpu time"]) < 40
         assert os.readlink(proc / "cwd").endswith(" (deleted)")
-        sockets = [os.readlink(entry) for entry in (proc / "fd").iterdir()]
-        assert sum(name.startswith("socket:") for name in sockets) == 1
-        assert not any(str(template) in name for name in sockets)
+        opened = {entry.name: os.readlink(entry) for entry in (proc / "fd").iterdir()}
+        assert sum(name.startswith("socket:") for name in opened.values()) == 1
+        (number,) = (number for number, name in opened.items() if name == str(template))
+        flags = dict(line.split(":\t") for line in (proc / "fdinfo" / number).read_text().splitlines())["flags"]
+        assert int(flags, 8) & os.O_ACCMODE == os.O_RDONLY
 
 
 def test_workers_need_a_folder(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

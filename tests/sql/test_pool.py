@@ -112,6 +112,22 @@ def test_a_release_counts_once(template: Path) -> None:
         assert (pool.counters.leases, pool.counters.timeouts) == (3, 1)
 
 
+def test_leasing_the_same_template_again_does_not_wait_for_the_worker(template: Path) -> None:
+    """Not even for the reset: the worker does it while the trajectory goes on."""
+    with ReplicaPool(PoolConfig(workers=1)) as pool:
+        with pool.acquire("a", template) as lease:
+            lease.execute("DELETE FROM item")
+        os.kill(worker_pid(pool), signal.SIGSTOP)
+        for name in ("b", "c"):
+            with pool.acquire(name, template):
+                pass
+        lease = asyncio.run(pool.acquire_async("d", template))
+        os.kill(worker_pid(pool), signal.SIGCONT)
+        assert count(lease) == 4
+        assert not lease.dirty
+        assert (pool.counters.leases, pool.counters.resets) == (4, 1)
+
+
 def test_one_worker_serves_any_template(pool: ReplicaPool, make_template: Callable[..., Path]) -> None:
     for rows in (1, 2, 3, 2, 1):
         path = make_template(f"CREATE TABLE item AS SELECT value FROM {series(rows)}")
@@ -293,7 +309,9 @@ def test_a_worker_that_dies_on_its_own_is_an_infra_error(template: Path) -> None
         lease.release()
         with pool.acquire("b", template) as lease:
             assert count(lease) == 4
-        os.kill(worker_pid(pool), signal.SIGKILL)  # between two leases: nobody notices
+        idle = worker_pid(pool)
+        os.kill(idle, signal.SIGKILL)  # between two leases: nobody notices
+        wait_until(lambda: not alive(idle))
         with pool.acquire("c", template) as lease:
             assert count(lease) == 4
         assert pool.counters.deaths == 2
