@@ -85,6 +85,24 @@ def test_beyond_the_quota_the_statement_fails_and_the_rest_stays(strategy: str, 
     assert replica.failure == "", "the quota is the policy's own affair"
 
 
+def test_a_statement_cut_off_by_the_quota_is_rolled_back_by_whoever_comes_next(strategy: str, template: Path) -> None:
+    """With a tiny cache, pages of the failing statement are in the file already; its journal brings them back."""
+    replica = open_storage(strategy, template, 256 << 10)
+    connection = replica.connect()
+    connection.execute(f"CREATE TABLE big AS SELECT value AS n, hex(zeroblob(200)) AS x FROM {series(200)}")
+    connection.execute("PRAGMA cache_size = 1")
+    with pytest.raises(apsw.FullError):
+        connection.execute(f"UPDATE big SET n = -n; INSERT INTO big SELECT value, zeroblob(900) FROM {series(900)}")
+    connection.execute("UPDATE big SET n = -n")
+    with pytest.raises(apsw.FullError):
+        connection.execute("UPDATE big SET n = 0, x = hex(zeroblob(4000))")
+    connection.close()
+    again = replica.connect()
+    assert outcome(again, "SELECT min(n), max(n), count(*), max(length(x)) FROM big") == [(1, 200, 200, 400)]
+    assert outcome(again, "PRAGMA integrity_check") == [("ok",)]
+    assert not replica.failure
+
+
 def test_quota_comes_back_with_temporary_files(strategy: str, template: Path) -> None:
     replica = open_storage(strategy, template)
     connection = replica.connect()
