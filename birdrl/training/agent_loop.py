@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import functools
+import re
 import time
 import uuid
 from collections.abc import Awaitable
@@ -24,7 +25,7 @@ from birdrl.gym.instance import Instance
 from birdrl.gym.templates import TemplateStore
 from birdrl.rewards.execution import Blame, ExecutionScorer
 from birdrl.sql.lease import Lease
-from birdrl.sql.pool import PoolConfig, ReplicaPool
+from birdrl.sql.pool import PoolConfig, PoolCounters, ReplicaPool
 from birdrl.training.rollout_settings import RolloutSettings, append_record, sampling_seed
 from birdrl.training.tokens import prompt_ids, suffix_ids
 
@@ -47,13 +48,42 @@ class RolloutEnvironment:
             "acquire_timeout_s": agent.trajectory_timeout_s,
             "lease_timeout_s": 2 * agent.trajectory_timeout_s,
         }
+        if settings.agent_workers > 1:  # each holds its share of the replicas (Appendix B.5)
+            replicas = max(replicas, settings.agent_workers) if replicas else 0
+            limits |= {"agent_workers": settings.agent_workers, "agent_worker": agent_worker_number()}
         self.replicas = ReplicaPool(PoolConfig(workers=replicas, **limits)) if replicas else None
-        self.scorer = ExecutionScorer(self.store, ReplicaPool(PoolConfig(workers=agent.workers, **limits)))
+        scoring = ReplicaPool(PoolConfig(workers=max(agent.workers, settings.agent_workers), **limits))
+        self.scorer = ExecutionScorer(self.store, scoring)
+        self._pools = {"scoring": scoring} | ({"tools": self.replicas} if self.replicas else {})
+        self._counted = {name: PoolCounters() for name in self._pools}
 
     async def acquire(self, trajectory_id: str, instance: Instance) -> Lease | None:
         if self.replicas is None:
             return None
         return await self.replicas.acquire_async(trajectory_id, self.store.path(instance.db_id))
+
+    def take_counters(self) -> dict[str, dict[str, float]]:
+        """Per pool, what it counted since the last call: every event is handed out once, so records add up."""
+        now = {name: pool.counters for name, pool in self._pools.items()}
+        taken = {name: asdict(now[name].since(self._counted[name])) for name in now}
+        self._counted = now
+        return taken
+
+
+def agent_worker_number() -> int:
+    """Which of the agent-loop processes this is, from 1: the engine says so in the name of the actor.
+
+    Raises InfraError outside such an actor: a guess could give two processes the same replicas.
+    """
+    import ray
+
+    name = ray.get_runtime_context().get_actor_name() or ""
+    found = re.fullmatch(r"agent_loop_worker_(\d+)_\w+", name)
+    if not found:
+        raise InfraError(
+            f"with more than one agent worker, each must be an actor of the engine's; this one is {name!r}"
+        )
+    return int(found[1]) + 1
 
 
 @functools.lru_cache(maxsize=1)
@@ -110,14 +140,14 @@ class SqlAgentLoop(AgentLoopBase):  # type: ignore[misc]
         """
         instance = Instance.model_validate_json(row["extra_info"]["instance"])
         place = Place(int(row["global_steps"]), int(row["extra_info"]["index"]), int(row["session_id"]))
+        output: AgentLoopOutput | list[AgentLoopOutput]
         record: dict[str, Any] = {"uid": str(row["uid"]), **asdict(place), "instance_id": instance.instance_id}
         try:
             output, outcome = await self._rollout(instance, list(row["raw_prompt"]), sampling_params, place)
         except (InfraError, GoldError) as error:
             blame = Blame.GOLD if isinstance(error, GoldError) else Blame.INFRA
-            append_record(self.settings.log, {**record, "blame": blame.value, "reason": str(error)})
-            return []
-        append_record(self.settings.log, {**record, **outcome})
+            output, outcome = [], {"blame": blame.value, "reason": str(error)}
+        append_record(self.settings.log, {**record, **outcome, "pool": self.environment.take_counters()})
         return output
 
     async def _rollout(

@@ -13,6 +13,8 @@ from pydantic import BaseModel, ConfigDict
 from birdrl.files import write_text
 from birdrl.params import AgentParams
 
+POOL_METRICS = "rollout/pool/"  # tracked, but no result: they depend on how fast the machine was
+
 
 class RolloutSettings(BaseModel):
     """Written to a file by the stage, named in the engine's configuration, read in every rollout process."""
@@ -27,6 +29,7 @@ class RolloutSettings(BaseModel):
     prompts_per_step: int
     max_failure_share: float
     log: str
+    agent_workers: int = 1  # rollout processes that share a step's trajectories and the replicas
 
     @property
     def trajectories_per_step(self) -> int:

@@ -12,7 +12,7 @@ from verl.trainer.ppo.v1.replay_buffer import ReplayBuffer
 
 from birdrl.errors import InfraError
 from birdrl.files import read_jsonl
-from birdrl.training.rollout_settings import RolloutSettings
+from birdrl.training.rollout_settings import POOL_METRICS, RolloutSettings
 
 POLL_INTERVAL_S = 0.2
 
@@ -106,7 +106,16 @@ def step_metrics(records: list[dict[str, Any]]) -> dict[str, float]:
     metrics["rollout/solved/mean"] = sum(record["reward"] == 1.0 for record in done) / len(done)
     for stop, count in sorted(Counter(record["stop"] for record in done).items()):
         metrics[f"rollout/stop/{stop}"] = count / len(done)
-    return metrics
+    return metrics | pool_metrics(records)
+
+
+def pool_metrics(records: list[dict[str, Any]]) -> dict[str, float]:
+    """What the replica pools of all rollout processes counted during a step (see `PoolCounters`)."""
+    sums: Counter[str] = Counter()
+    for record in records:
+        for pool, figures in record["pool"].items():
+            sums.update({f"{POOL_METRICS}{pool}/{name}": value for name, value in figures.items()})
+    return {name: float(value) for name, value in sorted(sums.items())}
 
 
 def lone_groups(keys: list[str]) -> set[str]:

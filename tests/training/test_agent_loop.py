@@ -143,6 +143,31 @@ def test_changes_are_private_and_the_replica_goes_back(harness: Harness) -> None
     assert environment.replicas.counters.leases == 1
     with pytest.raises(InfraError):
         environment.replicas.lookup("anything")
+    counted = harness.record()["pool"]
+    assert (counted["tools"]["leases"], counted["tools"]["kills"]) == (1, 0)
+    assert counted["tools"]["overlay_bytes"] > 0, "the released lease is in the record of its trajectory"
+    assert counted["scoring"]["leases"] > 0
+    assert not any(environment.take_counters()["tools"].values()), "every event is counted once"
+
+
+def test_an_agent_worker_is_told_its_number_or_refuses(monkeypatch: pytest.MonkeyPatch) -> None:
+    import ray
+
+    from birdrl.training.agent_loop import agent_worker_number
+
+    class Context:
+        def __init__(self, name: str | None) -> None:
+            self.name = name
+
+        def get_actor_name(self) -> str | None:
+            return self.name
+
+    monkeypatch.setattr(ray, "get_runtime_context", lambda: Context("agent_loop_worker_3_1a2b3c4d"))
+    assert agent_worker_number() == 4
+    for name in ("somebody", None):
+        monkeypatch.setattr(ray, "get_runtime_context", lambda name=name: Context(name))
+        with pytest.raises(InfraError, match="more than one agent worker"):
+            agent_worker_number()
 
 
 @pytest.mark.parametrize(

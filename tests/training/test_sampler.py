@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -11,6 +13,7 @@ from birdrl.params import Params
 from birdrl.training.rollout_settings import RolloutSettings
 
 pytest.importorskip("verl")
+from birdrl.training.results import failure_rows, step_rows
 from birdrl.training.sampler import check_failures, lone_groups, step_metrics
 
 
@@ -22,7 +25,7 @@ def settings(params: Params, share: float) -> RolloutSettings:
 
 
 def record(blame: str = "none", **more: Any) -> dict[str, Any]:
-    done = {"turns": 2, "tool_calls": 1, "tool_errors": 0, "stop": "submitted", "reward": 1.0}
+    done = {"turns": 2, "tool_calls": 1, "tool_errors": 0, "stop": "submitted", "reward": 1.0, "pool": {}}
     return {"blame": blame, "instance_id": "i1", "reason": "disk full", **done, **more}
 
 
@@ -56,3 +59,22 @@ def test_figures_of_a_step() -> None:
     assert figures["rollout/tool_errors/mean"] == 1
     assert figures["rollout/solved/mean"] == 0.5
     assert figures["rollout/stop/max_turns"] == 0.5
+
+
+def test_pool_counters_of_all_rollout_processes_add_up() -> None:
+    """What the agent loops counted since their last record, whichever process wrote it, failures included."""
+    parts = [{"tools": {"leases": 2, "wait_s": 0.5}}, {"tools": {"leases": 1, "wait_s": 0.25}, "scoring": {"kills": 1}}]
+    figures = step_metrics([record(pool=parts[0]), record("infra", pool=parts[1])])
+    assert {name: value for name, value in figures.items() if "pool" in name} == {
+        "rollout/pool/tools/leases": 3.0,
+        "rollout/pool/tools/wait_s": 0.75,
+        "rollout/pool/scoring/kills": 1.0,
+    }
+
+
+def test_what_depends_on_the_clock_is_no_result(tmp_path: Path) -> None:
+    """Pool counters are tracked, but two equal runs leave equal files."""
+    line = {"step": 1, "data": {"critic/score/mean": 0.5, "rollout/solved/mean": 1.0, "rollout/pool/tools/waits": 3}}
+    (tmp_path / "metrics.jsonl").write_text(json.dumps(line) + "\n")
+    assert step_rows([tmp_path / "metrics.jsonl"]) == [{"step": 1, "reward": 0.5, "rollout/solved/mean": 1.0}]
+    assert "pool" not in failure_rows([record("infra", pool={"tools": {"waits": 3}})])[0]

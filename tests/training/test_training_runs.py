@@ -8,13 +8,17 @@ import shutil
 import subprocess
 import sys
 import time
+from collections.abc import Iterable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from birdrl.files import read_json, read_jsonl
 from birdrl.params import Params
 from birdrl.stages import train
+from birdrl.training import results
+from birdrl.training.engine import read_metrics
 from training.layout import make_context
 
 pytestmark = pytest.mark.slow
@@ -58,6 +62,8 @@ from pathlib import Path
 from training.layout import PARAMS, make_context
 from birdrl.params import validate_params
 from birdrl.stages import train
+from birdrl.training import results
+from birdrl.training.engine import read_metrics
 train.run_sft_reasoning(make_context("sft_reasoning", Path(sys.argv[1]), validate_params(PARAMS, "test")))
 """
 
@@ -90,10 +96,26 @@ def test_a_killed_run_continues_to_the_same_weights(stage_root: Path, params: Pa
         np.testing.assert_allclose(continued[name], array, atol=1e-6, err_msg=name)
 
 
-def test_multi_turn_reinforcement_runs_on_replicas(stage_root: Path, nano_folder: Path, params: Params) -> None:
-    context = make_context("rl_agentic", stage_root, params)
+def test_multi_turn_reinforcement_runs_on_replicas(
+    stage_root: Path, nano_folder: Path, params: Params, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With two agent workers, each on its share of the replicas."""
+    tracked: list[dict[str, float]] = []  # what the engine gives to its loggers, MLflow's included
+    step_rows = results.step_rows
+
+    def spy(attempts: Iterable[Path]) -> list[dict[str, Any]]:
+        paths = list(attempts)
+        tracked.extend(line["data"] for path in paths for line in read_metrics(path))
+        return step_rows(paths)
+
+    monkeypatch.setattr(results, "step_rows", spy)
+    engine = params.engine.model_copy(update={"agent_workers": 2})
+    context = make_context("rl_agentic", stage_root, params.model_copy(update={"engine": engine}))
     train.run_rl_agentic(context)
 
+    assert [line["rollout/pool/tools/leases"] for line in tracked] == [4, 4]
+    assert all("rollout/pool/scoring/leases" in line for line in tracked)
+    assert all(line["rollout/pool/tools/written_bytes"] == line["rollout/pool/tools/deaths"] == 0 for line in tracked)
     rows = list(read_jsonl(context.out / "metrics.jsonl"))
     assert [row["step"] for row in rows] == [1, 2]
     assert all(row["rollout_probs_diff_max"] < 1e-4 for row in rows), "rollout and trainer agree on the policy"

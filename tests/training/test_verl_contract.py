@@ -56,13 +56,15 @@ def test_the_rollout_registries() -> None:
 
 
 def test_the_agent_loop_worker_takes_an_empty_list_and_a_reward() -> None:
-    from verl.experimental.agent_loop.agent_loop import AgentLoopBase, AgentLoopOutput
+    from verl.experimental.agent_loop.agent_loop import AgentLoopBase, AgentLoopManager, AgentLoopOutput
     from verl.trainer.ppo.v1 import agent_loop_tq
 
     source = inspect.getsource(agent_loop_tq)
     assert "if not outputs:" in source
     assert 'keys.append(f"{uid}_{session_id}_{i}")' in source
     assert "reward_score" in AgentLoopOutput.model_fields
+    workers = inspect.getsource(AgentLoopManager._init_agent_loop_workers)
+    assert 'name=f"agent_loop_worker_{i}" + f"_{uuid4().hex[:8]}"' in workers, "tells a worker its number"
     assert inspect.isabstract(AgentLoopBase)
 
 
