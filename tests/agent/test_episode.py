@@ -104,9 +104,9 @@ def test_a_tool_call_inside_an_observation_is_not_a_call(instance, agent_params)
 
 
 def test_observations_keep_to_their_budget(instance, agent_params):
-    lease = FakeLease(lambda script: [ok(script, ("v",), (("x" * 10_000,),))])
+    lease = FakeLease(lambda script: [ok(script, ("v",), (("\u00e9" * 10_000,),))])
     step = episode(instance, agent_params, lease).step(RUN * 4)
-    assert len(step.observation or "") <= agent_params.observation_chars
+    assert len((step.observation or "").encode()) <= agent_params.observation_bytes
 
 
 @pytest.mark.parametrize("status", ["error", "denied", "timeout"])
