@@ -13,7 +13,6 @@ import yaml
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from birdrl.errors import InputError
-from birdrl.sql.observation import MIN_BYTES, ObservationBudget
 
 
 class Section(BaseModel):
@@ -84,7 +83,7 @@ class AgentParams(Section):
     max_trajectory_tokens: int = Field(768, ge=32, description="Tokens after the first prompt, observations included.")
     observation_rows: int = Field(5, ge=1, description="Rows of a result that the policy sees.")
     observation_bytes: int = Field(
-        400, ge=MIN_BYTES, description="Bytes of an observation, rows, names and messages together, as UTF-8."
+        400, ge=80, description="Bytes of an observation, rows, names and messages together, as UTF-8."
     )
     statement_timeout_s: float = Field(2.0, gt=0, description="Time limit of one of the policy's statements, seconds.")
     workers: int = Field(2, ge=1, description="SQL worker processes, one trajectory each.")
@@ -92,11 +91,6 @@ class AgentParams(Section):
     final_sql: Literal["submit_only", "submit_or_last"] = Field(
         "submit_or_last", description="Without a submission the last query counts (paper) or nothing does."
     )
-
-    @property
-    def observation_budget(self) -> ObservationBudget:
-        """What a policy may see of a turn: the same for the teacher, in reinforcement and in evaluation."""
-        return ObservationBudget(self.observation_rows, self.observation_bytes)
 
 
 class PolicyInitParams(Section):

@@ -10,15 +10,22 @@ from birdrl.sql.results import StatementResult
 
 # A value can neither look like further rows nor reach a terminal as a control sequence.
 _VISIBLE = {code: repr(chr(code))[1:-1] for code in (*range(32), *range(127, 160), 0x2028, 0x2029)}
-MIN_BYTES = 80
+MIN_BYTES = 80  # of an observation: less has no room for a message and what was left out
 
 
 @dataclass(frozen=True)
 class ObservationBudget:
-    """`rows`: of each result table; `bytes`: of the whole text in UTF-8; a value gets at most a fifth of it."""
+    """`rows`: of each result table; `bytes`: of the whole text in UTF-8; a value gets at most a fifth of it.
+
+    Raises ValueError when no result could be shown in it.
+    """
 
     rows: int
     bytes: int
+
+    def __post_init__(self) -> None:
+        if self.rows < 1 or self.bytes < MIN_BYTES:
+            raise ValueError(f"an observation needs a row and {MIN_BYTES} bytes, not {self.rows} and {self.bytes}")
 
     def share(self, calls: int) -> ObservationBudget:
         """The budget of each of several calls that share one observation."""

@@ -76,6 +76,8 @@ class Policy:
         connection.config(apsw.SQLITE_DBCONFIG_DEFENSIVE, 1)
         connection.config(apsw.SQLITE_DBCONFIG_TRUSTED_SCHEMA, 0)
         connection.drop_modules(sorted(ALLOWED_MODULES))  # names those to keep
+        # Several reading statements open the temporary database, which PRAGMA database_list shows ever after.
+        connection.execute("SELECT 1 FROM temp.sqlite_schema").fetchall()
         self.rearm(connection)
 
     def rearm(self, connection: apsw.Connection) -> None:

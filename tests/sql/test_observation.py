@@ -105,6 +105,9 @@ def test_calls_share_a_budget() -> None:
     assert budget.share(1) == budget
     assert budget.share(4) == ObservationBudget(5, 100)
     assert budget.share(9).bytes == MIN_BYTES
+    for rows, size in ((0, 400), (5, MIN_BYTES - 1)):
+        with pytest.raises(ValueError, match="an observation needs"):
+            ObservationBudget(rows, size)
 
 
 def test_texts_are_cut_between_characters() -> None:
