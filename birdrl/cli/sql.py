@@ -9,9 +9,9 @@ import math
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from io import TextIOWrapper
+from io import BufferedReader, TextIOWrapper
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import apsw
 
@@ -98,7 +98,7 @@ def _standard_input() -> Iterator[str]:
         print("SQL statements, each ended by a semicolon; Ctrl-D ends", file=sys.stderr)
     decoder = codecs.getincrementaldecoder("utf-8-sig")(errors="surrogateescape")
     text = ""
-    while chunk := sys.stdin.buffer.read1(1 << 16):
+    while chunk := cast(BufferedReader, sys.stdin.buffer).read1(1 << 16):
         text += decoder.decode(chunk)
         complete = complete_length(text)
         if complete:

@@ -55,11 +55,12 @@ def _ends(script: str) -> Iterator[int]:
     text = script if script.isascii() and "\0" not in script else _UNJUDGED.sub("?", script)
     start = 0
     while (first := text.find(";", start)) >= 0:
-        end: int | None = first + 1
+        end = first + 1
         if not apsw.complete(text[start:end]):  # the first semicolon is part of something: look closely
-            end = _end_of_statement(text, start)
-            if end is None:
+            found = _end_of_statement(text, start)
+            if found is None:
                 return
+            end = found
         yield end
         start = end
 

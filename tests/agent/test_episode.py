@@ -173,7 +173,7 @@ def test_a_limit_seen_from_outside_ends_it(instance, agent_params):
     assert ep.final_sql == ["SELECT 1"]
 
 
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=50)
+@settings(deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=50)
 @given(st.lists(st.one_of(st.text(), st.text().map(lambda t: f"<tool_call>{t}</tool_call>")), max_size=3))
 def test_no_text_raises(instance, agent_params, texts):
     ep = episode(instance, agent_params)

@@ -36,8 +36,8 @@ STATUSES = {
 BUDGET = ObservationBudget(rows=5, bytes=400)
 STATE = (
     "SELECT * FROM item; SELECT * FROM sale; SELECT count(*), sum(id) FROM big; SELECT name, sql FROM sqlite_schema;"
-    "SELECT count(*) FROM temp.sqlite_schema; PRAGMA database_list; PRAGMA user_version; PRAGMA foreign_keys; PRAGMA page_size;"
-    "SELECT 'a' LIKE 'A', last_insert_rowid(), changes(), total_changes(); PRAGMA integrity_check"
+    "SELECT count(*) FROM temp.sqlite_schema; PRAGMA database_list; PRAGMA user_version; PRAGMA foreign_keys;"
+    "PRAGMA page_size; SELECT 'a' LIKE 'A', last_insert_rowid(), changes(), total_changes(); PRAGMA integrity_check"
 )
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from birdrl.sql import StatementResult
@@ -129,6 +129,7 @@ TABLES = st.integers(1, 6).flatmap(
 RESULTS = st.lists(TABLES | st.builds(failed, st.text()) | st.builds(ok, rows_changed=st.integers(0, 9)), max_size=6)
 
 
+@settings(deadline=None)
 @given(RESULTS, st.integers(1, 9), st.integers(MIN_BYTES, 600))
 def test_the_budget_is_kept_and_every_line_is_one_of_ours(results: list[StatementResult], rows: int, size: int) -> None:
     text = show(*results, rows=rows, size=size)
