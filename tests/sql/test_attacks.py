@@ -17,7 +17,7 @@ from typing import Any
 
 import pytest
 import yaml
-from conftest import SCHEMA, build_database
+from databases import SCHEMA, build_database
 from series import series
 
 from birdrl.agent.templating import neutral

@@ -64,10 +64,8 @@ def difference(before: dict[str, Any], after: dict[str, Any]) -> set[str]:
 
 
 def replica_bytes(session: Session) -> bytes:
-    return b"".join(
-        session.overlay.xRead(session.overlay.block, offset)
-        for offset in range(0, session.overlay.xFileSize(), session.overlay.block)
-    )
+    session.connection.authorizer = None
+    return session.connection.serialize("main")
 
 
 def statements(case: dict[str, Any], folder: object = "{folder}") -> list[str]:

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from conftest import build_database
+from databases import build_database
 
 from birdrl.cli import main
 from birdrl.files import sha256_file
