@@ -82,7 +82,9 @@ class AgentParams(Section):
     max_prompt_tokens: int = Field(768, ge=32, description="Tokens of the first prompt; longer instances are left out.")
     max_trajectory_tokens: int = Field(768, ge=32, description="Tokens after the first prompt, observations included.")
     observation_rows: int = Field(5, ge=1, description="Rows of a result that the policy sees.")
-    observation_chars: int = Field(400, ge=40, description="Characters of an observation that the policy sees.")
+    observation_bytes: int = Field(
+        400, ge=80, description="Bytes of an observation, rows, names and messages together, as UTF-8."
+    )
     statement_timeout_s: float = Field(2.0, gt=0, description="Time limit of one of the policy's statements, seconds.")
     workers: int = Field(2, ge=1, description="SQL worker processes, one trajectory each.")
     trajectory_timeout_s: float = Field(300.0, gt=0, description="Wall-clock limit of a trajectory, seconds.")

@@ -20,7 +20,7 @@ from birdrl.errors import GoldError, InfraError
 from birdrl.gym.instance import Instance
 from birdrl.params import AgentParams
 from birdrl.rewards.execution import Blame
-from birdrl.sql.observation import render
+from birdrl.sql.observation import ObservationBudget, cut_text, render
 
 if TYPE_CHECKING:
     from birdrl.sql.lease import Lease
@@ -79,6 +79,8 @@ class Episode:
         self.tool_errors = 0
         self.stop: StopReason | None = None
         self.sql_seconds = 0.0
+        # The one place that decides what a policy sees: teacher, rollouts and evaluation all come through here.
+        self._budget = ObservationBudget(agent_params.observation_rows, agent_params.observation_bytes)
         self._lease = lease
         self._clock = clock
         self._started = clock()
@@ -163,7 +165,7 @@ class Episode:
             return self.end(StopReason.MAX_TURNS)
         if self._clock() - self._started > self.params.trajectory_timeout_s:
             return self.end(StopReason.TIMEOUT)
-        observation = _cut("\n".join(observations), self.params.observation_chars)
+        observation = cut_text("\n".join(observations), self._budget.bytes)
         if self.turns == self.params.max_turns - 1:
             observation += f"\n{LAST_TURN_NOTE}"
         # All observations of a turn are one message: two tool messages in a row break the engine's templates.
@@ -179,8 +181,7 @@ class Episode:
         return results
 
     def _observe(self, results: list[StatementResult], *, calls: int) -> str:
-        budget = max(40, self.params.observation_chars // calls)
-        return neutral(render(results, max_rows=self.params.observation_rows, max_chars=budget))
+        return neutral(render(results, self._budget.share(calls)))
 
     def _preprocess(self) -> None:
         assert self._lease is not None
@@ -191,7 +192,3 @@ class Episode:
                         f"instance {self.instance.instance_id}, preprocess_sql {script!r}: {result.status}, "
                         f"{result.message}; correct or remove the instance"
                     )
-
-
-def _cut(text: str, limit: int) -> str:
-    return text if len(text) <= limit else text[: limit - 4].rstrip() + " ..."

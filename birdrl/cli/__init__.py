@@ -13,7 +13,7 @@ from importlib import import_module
 
 from birdrl.errors import BirdrlError, InputError
 
-COMMANDS = ("run", "stages", "params", "activate")
+COMMANDS = ("run", "stages", "params", "activate", "sql")
 
 _EPILOG = """\
 examples:
@@ -21,6 +21,7 @@ examples:
   birdrl stages                        the stages and what is built
   birdrl params                        every parameter with its meaning and value
   birdrl run gym                       run one stage by hand
+  birdrl sql --database shop.sqlite "SELECT 1"    run SQL as a policy's rollout would
   dvc repro                            run every stage that is not up to date
   python -m flows.full_curriculum      the same under Prefect and MLflow
 

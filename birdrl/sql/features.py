@@ -55,7 +55,7 @@ def extract_features(script: str) -> SqlFeatures:
     logging.getLogger("sqlglot").setLevel(logging.ERROR)  # it warns about statements it knows only as a command
     names: set[str] = set()
     tables: set[str] = set()
-    pieces = [piece for piece in split_statements(script) if without_comments_before(piece).strip("; \t\r\n\f")]
+    pieces = list(split_statements(script))
     try:
         for piece in pieces:
             leading = _leading_feature(piece)
@@ -69,12 +69,16 @@ def extract_features(script: str) -> SqlFeatures:
         raise PolicySqlError(f"the SQL does not parse: {str(error).splitlines()[0]}") from error
     except RecursionError as error:
         raise PolicySqlError("the SQL is nested too deeply to parse") from error
+    except Exception as error:  # a parser that breaks on a policy's text is no failure of the machinery
+        raise PolicySqlError(f"the SQL does not parse: {type(error).__name__} in the parser") from error
     return SqlFeatures(frozenset(names), frozenset(tables), len(pieces))
 
 
 def _leading_feature(statement: str) -> str:
     """The feature of a statement that sqlglot has no syntax tree for, else empty."""
     words = without_comments_before(statement)[:200].lower().rstrip("; ").split()
+    if not words:
+        return ""
     if words[0] == "create" and "trigger" in words[:3]:
         return "create_trigger"
     return {"savepoint": "transaction", "release": "transaction", "vacuum": "vacuum", "reindex": "reindex"}.get(

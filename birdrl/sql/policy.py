@@ -32,12 +32,13 @@ CHANGING_PRAGMAS = _words(
 )
 # Storage tuning that public test cases issue out of habit: accepted, without effect or result.
 IGNORED_PRAGMAS = _words(
-    "analysis_limit automatic_index busy_timeout cache_size cache_spill checkpoint_fullfsync fullfsync "
-    "journal_mode journal_size_limit locking_mode max_page_count mmap_size read_uncommitted secure_delete "
-    "soft_heap_limit hard_heap_limit synchronous temp_store threads wal_autocheckpoint wal_checkpoint"
+    "analysis_limit automatic_index busy_timeout cache_size cache_spill cell_size_check checkpoint_fullfsync fullfsync "
+    "hard_heap_limit journal_mode journal_size_limit locking_mode max_page_count mmap_size read_uncommitted "
+    "secure_delete shrink_memory soft_heap_limit synchronous temp_store threads wal_autocheckpoint wal_checkpoint"
 )
-DENIED_FUNCTIONS = _words("load_extension fts3_tokenizer readfile writefile edit")
-ALLOWED_MODULES = _words("fts3 fts4 fts5 rtree")
+DENIED_FUNCTIONS = _words("load_extension fts3_tokenizer readfile writefile edit sqlite_log")
+# Virtual tables; the others, dbstat above all, do not even exist for a session.
+ALLOWED_MODULES = _words("fts3 fts4 fts4aux fts5 fts5vocab geopoly rtree rtree_i32")
 _PRISTINE_ACTIONS = frozenset({apsw.SQLITE_SELECT, apsw.SQLITE_READ, apsw.SQLITE_FUNCTION, apsw.SQLITE_RECURSIVE})
 
 # Lowered engine limits. ATTACHED stays 1 because VACUUM attaches a temporary database.
@@ -46,7 +47,7 @@ LIMITS = {
     apsw.SQLITE_LIMIT_SQL_LENGTH: 500_000,
     apsw.SQLITE_LIMIT_EXPR_DEPTH: 500,
     apsw.SQLITE_LIMIT_COMPOUND_SELECT: 200,
-    apsw.SQLITE_LIMIT_FUNCTION_ARG: 100,
+    apsw.SQLITE_LIMIT_FUNCTION_ARG: 127,
     apsw.SQLITE_LIMIT_LIKE_PATTERN_LENGTH: 1_000,
     apsw.SQLITE_LIMIT_VDBE_OP: 1_000_000,
     apsw.SQLITE_LIMIT_TRIGGER_DEPTH: 50,
@@ -74,6 +75,9 @@ class Policy:
             connection.limit(limit, value)
         connection.config(apsw.SQLITE_DBCONFIG_DEFENSIVE, 1)
         connection.config(apsw.SQLITE_DBCONFIG_TRUSTED_SCHEMA, 0)
+        connection.drop_modules(sorted(ALLOWED_MODULES))  # names those to keep
+        # Several reading statements open the temporary database, which PRAGMA database_list shows ever after.
+        connection.execute("SELECT 1 FROM temp.sqlite_schema").fetchall()
         self.rearm(connection)
 
     def rearm(self, connection: apsw.Connection) -> None:

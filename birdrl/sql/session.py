@@ -1,4 +1,23 @@
-"""One SQL session on one replica: splitting, limits, time, results. Runs inside a worker process."""
+"""The executor: one SQL session on one replica, with splitting, limits, time and results. Runs in a worker process.
+
+Covered (each with records in `tests/sql/attacks` and `tests/sql/dirtiness.yaml`):
+
+- the template: SQLite never opens it, it sees only a copy-on-write overlay; nothing a statement does reaches it
+- other files: ATTACH, DETACH, VACUUM INTO, extensions, file functions, temporary files on disk; no path is shown
+- the process: heap limits and other process-wide pragmas; the worker's own memory, CPU, file and descriptor limits
+- other rollouts: one session a process; everything that may have changed the replica or its connection marks it dirty
+- endless or huge work: time per statement and per script, text, rows, bytes, nesting, the overlay's size; what does
+  not let itself be interrupted (one long opcode) is killed from outside together with the session
+- text of any kind: statements are split by SQLite's own test; not UTF-8, NUL, lone surrogates, control characters
+
+Not covered:
+
+- faults in SQLite itself: a crash of the worker is contained and counted as a failure of the machinery, but a fault
+  that runs foreign code would have the rights of the worker's user; confine the user where that matters
+- time below the limit: a policy may spend its whole limit on every statement; rewards and trajectory limits judge that
+- what changes between two runs of the same SQL: random(), 'now', rows in no stated order, elapsed times
+- secrets in the database: a session may read every row of its template
+"""
 
 from __future__ import annotations
 
@@ -17,6 +36,7 @@ from birdrl.sql.storage import ReplicaStorage, Template
 PROGRESS_OPS = 1000  # virtual-machine steps between two looks at the clock: no measurable cost
 MAX_RESULT_BYTES = 16_000_000  # of one script's rows; beyond, results are marked as truncated
 MAX_STATEMENTS = 2_000  # in one script
+MAX_MESSAGE = 1_000  # characters of an error text, which may quote the statement
 
 
 def _size(row: tuple[Any, ...]) -> int:
@@ -98,16 +118,15 @@ class Session:
         if refusal:
             yield StatementResult(script[:200], "error", message=refusal)
             return
-        pieces = (piece for piece in split_statements(script) if without_comments_before(piece).strip("; \t\r\n\f"))
-        for number, piece in enumerate(pieces):
+        for number, piece in enumerate(split_statements(script)):
             if number >= MAX_STATEMENTS:
                 yield StatementResult(piece, "error", message=f"more than {MAX_STATEMENTS} statements in one call")
                 return
             left = end - time.monotonic()
             if left <= 0:
-                yield StatementResult(piece.strip(), "timeout", message=f"the script took {script_timeout_s:.3g} s")
+                yield StatementResult(piece, "timeout", message=f"the script took {script_timeout_s:.3g} s")
                 return
-            begun(piece.strip())
+            begun(piece)
             result = self._execute_one(piece, min(timeout_s, left), max_rows, bytes_left)
             yield result
             if not result.ok:
@@ -124,11 +143,11 @@ class Session:
             columns, rows, truncated = self._fetch(piece, max_rows, max_bytes)
             # changes() keeps the value of the last statement that changed something.
             changed = self.connection.changes() if self.connection.total_changes() != changes_before else 0
-            return StatementResult(piece.strip(), "ok", columns, rows, truncated, "", changed, time.monotonic() - start)
+            return StatementResult(piece, "ok", columns, rows, truncated, "", changed, time.monotonic() - start)
         except apsw.InterruptError:
             status, message = "timeout", f"stopped after {timeout_s:.3g} s"
         except UnicodeError:
-            message = "text that is not valid UTF-8"
+            message = "the result holds text that is not valid UTF-8; select it as CAST(... AS BLOB)"
         except (apsw.Error, MemoryError) as error:
             message = str(error) or "out of memory"
             if self.policy.reason:
@@ -136,7 +155,7 @@ class Session:
         finally:
             self._deadline = float("inf")
             self.policy.executing = False
-        return StatementResult(piece.strip(), status, message=message, elapsed_s=time.monotonic() - start)
+        return StatementResult(piece, status, message=message[:MAX_MESSAGE], elapsed_s=time.monotonic() - start)
 
     def _fetch(
         self, sql: str, max_rows: int, max_bytes: int
@@ -177,7 +196,7 @@ class Session:
         values = ", ".join(
             f"typeof({n}), CASE typeof({n}) WHEN 'text' THEN CAST({n} AS BLOB) ELSE {n} END" for n in names
         )
-        query = sql.strip().removesuffix(";")
+        query = sql.removesuffix(";")
         table = self._fetch(f"WITH q({', '.join(names)}) AS (\n{query}\n) SELECT {values} FROM q", max_rows, max_bytes)
         rows = [
             tuple(

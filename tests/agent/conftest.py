@@ -40,7 +40,7 @@ class FakeLease:
 
 @pytest.fixture
 def agent_params() -> AgentParams:
-    return AgentParams.model_validate({"max_turns": 3, "observation_chars": 200})
+    return AgentParams.model_validate({"max_turns": 3, "observation_bytes": 200})
 
 
 @pytest.fixture
