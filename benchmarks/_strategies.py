@@ -12,16 +12,16 @@ from pathlib import Path
 from typing import Any
 
 import apsw
-from birdrl.sql.copies import CopyStorage
-from birdrl.sql.storage import Template
 
 from benchmarks._harness import children, written_bytes
 from birdrl.errors import InfraError
+from birdrl.sql.copies import CopyStorage
 from birdrl.sql.io_model import IoStrategy
 from birdrl.sql.overlay import OverlayStorage
 from birdrl.sql.pool import PoolConfig, ReplicaPool
 from birdrl.sql.results import StatementResult
 from birdrl.sql.session import Session
+from birdrl.sql.storage import Template
 
 QUOTA_BYTES = 256 << 20
 TIMEOUT_S = 60.0

@@ -37,6 +37,7 @@ from benchmarks._harness import (
     shown_us,
 )
 from birdrl.errors import BirdrlError, InfraError, InputError
+from birdrl.sql.lease import KILL_GRACE_S
 from birdrl.sql.overlay import OverlayStorage
 from birdrl.sql.policy import Policy
 from birdrl.sql.pool import PoolConfig, ReplicaPool
@@ -134,14 +135,23 @@ def _answer(pipe: Any, path: str, sql: str) -> None:
     pipe.close()
 
 
+OVERLAY = "on an overlay, no policy, in process"
+POLICY = "on an overlay with the policy, in process"
+WORKER = "a session in its worker"
 BASELINE = "a process per query"
+LAYERS = (
+    "the overlay",
+    "the policy",
+    "the session (splitting, limits, results)",
+    "the worker",
+)  # each on the one before
 # Name, how to get one, executions a round relative to the others.
 ONE_BY_ONE: tuple[tuple[str, Callable[[Path], Any], float], ...] = (
     ("a bare connection, in process", bare, 1.0),
-    ("on an overlay, no policy, in process", lambda template: on_overlay(template, policy=False), 1.0),
-    ("on an overlay with the policy, in process", lambda template: on_overlay(template, policy=True), 1.0),
+    (OVERLAY, lambda template: on_overlay(template, policy=False), 1.0),
+    (POLICY, lambda template: on_overlay(template, policy=True), 1.0),
     ("a session, in process", session, 1.0),
-    ("a session in its worker", worker, 1.0),
+    (WORKER, worker, 1.0),
     (BASELINE, process_per_query, 0.02),
 )
 
@@ -204,61 +214,59 @@ def _require_ok(results: list[Any]) -> list[Any]:
     return results
 
 
+def executions_table(timings: dict[str, Timings], rates: dict[int, float]) -> str:
+    """Rates; ratios are against the process per query."""
+    baseline = timings[BASELINE].median
+    rows = [
+        [name, shown_us(timing), f"{1 / timing.median:,.0f}", shown_ratio(baseline / timing.median)]
+        for name, timing in timings.items()
+    ]
+    rows += [
+        [f"{count} session{'s' if count > 1 else ''} at once", "-", f"{rate:,.0f}", shown_ratio(rate * baseline)]
+        for count, rate in rates.items()
+    ]
+    return markdown(["small lookups", "one execution p50 / p99, us", "executions/s", f"against {BASELINE}"], rows)
+
+
+def notes(timings: dict[str, Timings], delay: Timings, again: Timings) -> str:
+    """What the layers cost, and how killing goes."""
+    us = [timing.median * MICROSECONDS for timing in timings.values()]
+    costs = [f"{name} {more - less:.1f} us" for name, less, more in zip(LAYERS, us, us[1:], strict=False)]
+    lines = [
+        f"One worker: {1 / timings[WORKER].median:,.0f} executions a second (target {TARGET_PER_WORKER:,}).",
+        f"What each layer adds to a statement: {', '.join(costs)}.",
+        f"Killing what cannot be stopped: the answer comes {delay.median * 1e3:.0f} ms after the limit (largest "
+        f"{max(delay.seconds) * 1e3:.0f} ms), {KILL_GRACE_S * 1e3:.0f} ms of them grace; the next replica takes "
+        f"{again.median * 1e3:.1f} ms.",
+        f"This process, which the baseline forks, has {shown_bytes(memory_of(os.getpid())[1])} resident.",
+    ]
+    return "\n".join(f"- {line}" for line in lines)
+
+
 def run(work: Path, quick: bool) -> tuple[dict[str, Any], str, dict[str, dict[str, float]]]:
     """(figures, tables, bars of the plot)"""
     template = make_database(work / "template.sqlite", MEGABYTES)
     timings = one_by_one(template, rounds=4 if quick else 20, per_round=50 if quick else 500)
-    rates = {
-        count: concurrent_rates(template, count, rounds=2 if quick else 9, per_session=20 if quick else 300)
-        for count in (SESSIONS[:2] if quick else SESSIONS)
-    }
+    rates = {}
+    for count in SESSIONS[:2] if quick else SESSIONS:
+        found = concurrent_rates(template, count, rounds=2 if quick else 9, per_session=20 if quick else 300)
+        rates[count] = statistics.median(found)
     delay, again = kills(template, 2 if quick else 20)
-
-    medians = {name: timing.median for name, timing in timings.items()}
-    own = 1 / medians[BASELINE]
-    bare_name, overlay_name, policy_name, session_name, worker_name, _ = medians
-    rows = [
-        [name, shown_us(timing), f"{1 / timing.median:,.0f}", shown_ratio(medians[BASELINE] / timing.median)]
-        for name, timing in timings.items()
-    ]
-    rows += [
-        [
-            f"{count} sessions at once",
-            "-",
-            f"{statistics.median(found):,.0f}",
-            shown_ratio(statistics.median(found) / own),
-        ]
-        for count, found in rates.items()
-    ]
-    policy_us = (medians[policy_name] - medians[overlay_name]) * MICROSECONDS
-    per_worker = 1 / medians[worker_name]
-    notes = [
-        f"One worker: {per_worker:,.0f} executions a second (target {TARGET_PER_WORKER:,}).",
-        f"The policy costs {policy_us:.1f} us a statement ({policy_us / MICROSECONDS / medians[overlay_name]:.0%} of a "
-        f"bare lookup on an overlay), the overlay {(medians[overlay_name] - medians[bare_name]) * MICROSECONDS:.1f} us, "
-        f"the session {(medians[session_name] - medians[policy_name]) * MICROSECONDS:.1f} us, the worker "
-        f"{(medians[worker_name] - medians[session_name]) * MICROSECONDS:.1f} us.",
-        f"Killing what cannot be stopped: answer {delay.median * 1e3:.0f} ms after the limit (largest "
-        f"{max(delay.seconds) * 1e3:.0f} ms, of which 250 ms are grace), the next replica "
-        f"{again.median * 1e3:.1f} ms later.",
-        f"Resident memory of this process, which every fork of the baseline maps: {shown_bytes(memory_of(os.getpid())[1])}.",
-    ]
-    headers = ["small lookups", "one execution p50 / p99, us", "executions/s", f"against {BASELINE}"]
-    text = "\n\n".join(["## Executions", markdown(headers, rows), "\n".join(f"- {note}" for note in notes)])
+    text = "\n\n".join(["## Executions", executions_table(timings, rates), notes(timings, delay, again)])
     result = {
         "machine": machine(work),
         "baseline": BASELINE,
         "one_by_one": {name: timing.summary() for name, timing in timings.items()},
-        "concurrent": {str(count): round(statistics.median(found), 1) for count, found in rates.items()},
-        "per_worker": round(per_worker, 1),
-        "target_per_worker": TARGET_PER_WORKER,
-        "policy_us": round(policy_us, 2),
+        "concurrent_per_second": {str(count): round(rate, 1) for count, rate in rates.items()},
+        "per_second_of_one_worker": round(1 / timings[WORKER].median, 1),
+        "target_per_second_of_one_worker": TARGET_PER_WORKER,
+        "policy_us": round((timings[POLICY].median - timings[OVERLAY].median) * MICROSECONDS, 2),
         "kill_delay": delay.summary(),
         "lease_after_kill": again.summary(),
     }
-    bars = {name: {"executions per second": 1 / median} for name, median in medians.items()}
-    bars |= {f"{count} sessions": {"executions per second": statistics.median(found)} for count, found in rates.items()}
-    return result, text, bars
+    per_second = {name: 1 / timing.median for name, timing in timings.items()}
+    per_second |= {f"{count} sessions": rate for count, rate in rates.items()}
+    return result, text, {name: {"executions per second": rate} for name, rate in per_second.items()}
 
 
 def main(argv: list[str] | None = None) -> int:

@@ -34,7 +34,7 @@ from benchmarks._harness import (
 )
 from benchmarks._idle import idle_sessions, idle_text
 from birdrl.errors import BirdrlError, InfraError, InputError
-from birdrl.sql.io_model import lifecycle_io
+from birdrl.sql.io_model import lifecycle_io, reset_factor
 
 MUTATION_SHARE = 0.0925  # of trajectories (BIRD-RL, section 5)
 TARGETS = {1.0: 50, 50.0: 500, 400.0: 2000}  # overlay against a fresh copy, by megabytes
@@ -195,6 +195,16 @@ def storage_table(sizes: dict[float, list[Measured]]) -> str:
     return markdown(headers, lines)
 
 
+def reset_factors(fresh: Measured, pool: Measured) -> dict[str, float]:
+    """The paper's k, how much cheaper a reset is than a new copy: by bytes written and by time."""
+    by_bytes = reset_factor(
+        fresh_copy=fresh.written / fresh.trajectories,
+        fixed_pool=pool.written / pool.trajectories,
+        reset_share=pool.resets / pool.trajectories,
+    )
+    return {"bytes": by_bytes, "time": fresh.lifecycle.median / pool.lifecycle_reset.median}
+
+
 def as_json(row: Measured, baseline: Measured) -> dict[str, Any]:
     """The figures of one strategy at one size."""
     online, offline = row.predicted()
@@ -244,12 +254,14 @@ def run(sizes: list[float], work: Path, sessions: int, quick: bool) -> tuple[dic
         plain, pools = both_tables(template, work, megabytes, quick)
         pools_by_size[megabytes] = pools
         reached, wanted = plain[0].lifecycle_s / plain[-1].lifecycle_s, TARGETS.get(megabytes)
+        k = reset_factors(plain[0], next(row for row in plain if row.strategy.io == "fixed_pool"))
         text += [
             f"## {megabytes:g} MB",
             "In one process: what a strategy costs by itself. Times in microseconds, ratios to the first row.",
             table(plain, plain[0]),
             f"Overlay against {plain[0].strategy.name}: {shown_ratio(reached)}"
-            + (f" (target {wanted}x)." if wanted else "."),
+            + (f" (target {wanted}x)." if wanted else ".")
+            + f" The copying pool's k is {k['bytes']:.2f} by bytes, {k['time']:.2f} by time (paper: 1.18).",
             "Replicas in killable worker processes, as rollouts use them; plain copy is the first row above.",
             table(pools, plain[0]),
         ]
@@ -259,6 +271,7 @@ def run(sizes: list[float], work: Path, sessions: int, quick: bool) -> tuple[dic
                 "bytes": template.stat().st_size,
                 "overlay_against_fresh_copy": round(reached, 1),
                 "target": wanted,
+                "k": {name: round(value, 3) for name, value in k.items()},
                 "in_process": [as_json(row, plain[0]) for row in plain],
                 "pool": [as_json(row, pools[0]) for row in pools],
             }

@@ -97,6 +97,7 @@ class EngineParams(Section):
     python: str = Field("", description="Python of the engine's own environment; empty: this one.")
     device: Literal["cpu", "cuda"] = Field("cpu", description="Where training runs.")
     threads: int = Field(2, ge=1, description="Torch threads of the training process on CPU.")
+    agent_workers: int = Field(1, ge=1, description="Processes that run trajectories; they share the replicas.")
     save_every: int = Field(
         50, ge=1, description="Optimiser steps between two checkpoints that a killed run resumes from."
     )

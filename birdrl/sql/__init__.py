@@ -13,7 +13,8 @@ if TYPE_CHECKING:
     from birdrl.sql.features import SqlFeatures, extract_features
     from birdrl.sql.lease import Lease
     from birdrl.sql.observation import render
-    from birdrl.sql.pool import PoolConfig, PoolCounters, ReplicaPool
+    from birdrl.sql.pool import ReplicaPool
+    from birdrl.sql.pool_config import PoolConfig, PoolCounters, replica_share
     from birdrl.sql.results import PolicySqlError, StatementResult
 
 __all__ = [
@@ -26,19 +27,21 @@ __all__ = [
     "StatementResult",
     "extract_features",
     "render",
+    "replica_share",
     "tables_equal",
 ]
 
 _HOMES = {
     "Lease": "lease",
     "PolicySqlError": "results",
-    "PoolConfig": "pool",
-    "PoolCounters": "pool",
+    "PoolConfig": "pool_config",
+    "PoolCounters": "pool_config",
     "ReplicaPool": "pool",
     "SqlFeatures": "features",
     "StatementResult": "results",
     "extract_features": "features",
     "render": "observation",
+    "replica_share": "pool_config",
     "tables_equal": "compare",
 }
 

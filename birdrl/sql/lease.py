@@ -7,6 +7,7 @@ import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from types import TracebackType
@@ -15,10 +16,12 @@ from typing import TYPE_CHECKING, Any
 from birdrl.errors import InfraError
 from birdrl.sql.features import SqlFeatures
 from birdrl.sql.process import TRANSFER_TIMEOUT_S, WorkerProcess, WorkerTimeoutError
+from birdrl.sql.progress import Phase, WorkerState
 from birdrl.sql.results import PolicySqlError, StatementResult
 
 if TYPE_CHECKING:
-    from birdrl.sql.pool import Replica, ReplicaPool
+    from birdrl.sql.pool import ReplicaPool
+    from birdrl.sql.replica import Replica
 
 KILL_GRACE_S = 0.25  # after a statement's limit, before its worker is killed
 SCRIPT_FACTOR = 5  # a script may take this many statement limits, unless the caller says otherwise
@@ -28,14 +31,26 @@ PARSE_TIMEOUT_S = 5.0  # for the syntax tree of one script
 class Lease:
     """A replica of `template` that belongs to one trajectory until released (BIRD-RL, Algorithm 1).
 
-    A context manager. Calls from several threads are served one after the other. `dirty`: the replica no
+    A context manager. Calls from several threads are served one after the other. The registry's entry is the lease
+    itself: agent worker, database and replica are `worker_id`, `template` and `replica`. `dirty`: the replica no
     longer equals its template, or may not. `killed`: a statement had to be killed and took the session with it.
+    `deadline`: when the pool takes the lease back from its `owner`, in seconds of the monotonic clock.
     """
 
-    def __init__(self, pool: ReplicaPool, replica: Replica, worker: WorkerProcess, trajectory_id: str, template: Path):
+    def __init__(
+        self,
+        pool: ReplicaPool,
+        replica: Replica,
+        worker: WorkerProcess,
+        trajectory_id: str,
+        template: Path,
+        owner: str,
+    ) -> None:
         self.trajectory_id = trajectory_id
         self.template = template
         self.replica = replica
+        self.worker_id = pool.config.agent_worker
+        self.owner = owner
         self.dirty = False
         self.killed = False
         self.overlay_bytes = 0
@@ -69,27 +84,23 @@ class Lease:
         with self._use() as worker:
             if self.killed:
                 return [_killed(script, "an earlier statement was killed and the session is lost")]
+            call = _Call(script, time.monotonic(), limit, total)
             worker.send("execute", script, limit, total, rows)
-            running = script
-            deadline = time.monotonic() + min(limit, total) + KILL_GRACE_S
             while True:
                 try:
-                    kind, *rest = worker.receive(deadline - time.monotonic())
+                    kind, *rest = worker.receive(call.deadline - time.monotonic())
                 except WorkerTimeoutError:
+                    if call.still_in_time(worker.state()):
+                        continue
                     self._kill(worker)
-                    results.append(_killed(running, f"killed after {limit:.3g} s; the session is lost", limit))
+                    results.append(_killed(call.running, f"killed after {limit:.3g} s; the session is lost", limit))
                     return results
-                if kind == "end":
-                    self.dirty, self.overlay_bytes = rest
-                    return results
-                if kind == "begun":
-                    running = rest[0]
-                elif kind == "stepped":  # SQLite is done: what follows is our own packing
-                    deadline = time.monotonic() + TRANSFER_TIMEOUT_S
-                    continue
-                else:
+                if kind == "result":
                     results.append(StatementResult(*rest[0]))
-                deadline = time.monotonic() + limit + KILL_GRACE_S
+                    call.deadline = time.monotonic() + limit + KILL_GRACE_S
+                else:
+                    self._ended(kind, rest)
+                    return results
 
     def reopen(self) -> None:
         """A new connection on the same replica: committed state stays, temporary objects, open transactions
@@ -97,7 +108,8 @@ class Lease:
         with self._use() as worker:
             if not self.killed:
                 worker.send("reopen")
-                _, self.dirty, self.overlay_bytes = self._answer(worker)
+                kind, *rest = self._answer(worker)
+                self._ended(kind, rest)
 
     def features(self, script: str) -> SqlFeatures:
         """The SQL features of a script, read off its syntax tree inside the worker.
@@ -169,10 +181,39 @@ class Lease:
             worker.kill()
             raise InfraError(f"SQL worker {worker.pid} did not answer within {TRANSFER_TIMEOUT_S:g} s") from None
 
+    def _ended(self, kind: str, rest: list[Any]) -> None:
+        """The worker's last reply to a call: the state of the replica, or what the machine refused it."""
+        if kind == "failed":
+            raise InfraError(f"{rest[0]}; results of this replica are worthless, and so is the trajectory")
+        self.dirty, self.overlay_bytes = rest
+
     def _kill(self, worker: WorkerProcess) -> None:
         self.killed = self.dirty = self.broken = True
         worker.kill()
         self._pool.replace_worker(self)
+
+
+@dataclass
+class _Call:
+    """One `execute` seen from outside: when the worker has to be killed. Times in seconds, of the monotonic clock."""
+
+    running: str  # the statement that has the worker, the whole script until one is known
+    started: float
+    limit: float
+    total: float
+
+    def __post_init__(self) -> None:
+        self.deadline = self.started + min(self.limit, self.total) + KILL_GRACE_S
+
+    def still_in_time(self, state: WorkerState) -> bool:
+        """After the deadline: whether the worker has since begun something that may take longer."""
+        if state.since < self.started:  # it has not even read the request
+            return False
+        if state.phase is Phase.RUNNING:
+            self.running = state.sql
+        packing = state.phase is Phase.PACKING  # our own work, not the statement's
+        self.deadline = state.since + (TRANSFER_TIMEOUT_S if packing else self.limit + KILL_GRACE_S)
+        return self.deadline > time.monotonic()
 
 
 def _killed(sql: str, message: str, elapsed_s: float = 0.0) -> StatementResult:

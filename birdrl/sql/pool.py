@@ -1,64 +1,35 @@
 """The replica pool: leases, lazy reset, registry, queue, deadlines (BIRD-RL, Algorithm 1).
 
-Every replica lives in a worker process of its own, on any template: a replica is only its dirty pages, so
-there is no copy per database to keep. `need_reset` is set when a dirty replica comes back; the reset (drop
-the pages, new connection) happens at the next lease, never at release.
+Every replica lives in a worker process of its own. With strategy `overlay` it is only its dirty pages, on any
+template, so there is no copy per database to keep; with strategy `copy` it has a file for each database it has
+served. `need_reset` is set when a dirty replica comes back; the reset happens at the next lease, never at release.
 """
 
 from __future__ import annotations
 
 import asyncio
 import itertools
+import logging
 import os
 import threading
 import time
 from collections import deque
+from collections.abc import Iterable
 from concurrent.futures import Future, ThreadPoolExecutor
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from types import TracebackType
 
 from birdrl.errors import InfraError, InputError
 from birdrl.sql.keeper import Keeper
 from birdrl.sql.lease import Lease
-from birdrl.sql.process import TRANSFER_TIMEOUT_S, WorkerProcess, WorkerTimeoutError
+from birdrl.sql.pool_config import PoolConfig, PoolCounters, replica_share
+from birdrl.sql.process import WorkerProcess
+from birdrl.sql.replica import Replica, ReplicaFileError
 
+__all__ = ["PoolConfig", "PoolCounters", "ReplicaPool", "replica_share", "unique_trajectory_id"]
 
-@dataclass(frozen=True)
-class PoolConfig:
-    """Sizes and limits of a pool; times in seconds."""
-
-    workers: int = 2  # replicas, one worker process each
-    statement_timeout_s: float = 2.0
-    acquire_timeout_s: float = 60.0  # waiting for a free replica
-    lease_timeout_s: float = 300.0  # an older lease is reclaimed
-    max_rows: int = 10_000  # of one statement's result
-    memory_mb: int = 512  # address space of a worker beyond its start and its template; SQLite gets half
-    overlay_mb: int = 64  # changed pages of one replica
-
-
-@dataclass
-class PoolCounters:
-    """What happened so far. `overlay_bytes`: changed pages of all finished leases, the bytes a reset drops."""
-
-    leases: int = 0
-    waits: int = 0
-    resets: int = 0
-    kills: int = 0
-    reclaims: int = 0
-    deaths: int = 0
-    overlay_bytes: int = 0
-
-
-class Replica:
-    """One place in the pool; its fields are Algorithm 1's."""
-
-    def __init__(self, number: int, process: Future[WorkerProcess]) -> None:
-        self.number = number
-        self.process = process
-        self.is_available = True
-        self.need_reset = False
-        self.template: Path | None = None  # of the latest lease: leasing the same one again is nearly free
+_log = logging.getLogger(__name__)
 
 
 class ReplicaPool:
@@ -69,19 +40,25 @@ class ReplicaPool:
     """
 
     def __init__(self, config: PoolConfig | None = None) -> None:
-        self.config = config or PoolConfig()
-        if self.config.workers < 1:
-            raise InputError(f"PoolConfig.workers is {self.config.workers}; at least one worker is needed")
-        self.threads = ThreadPoolExecutor(2 * self.config.workers + 2, thread_name_prefix="birdrl-pool")
+        self.config = config = config or PoolConfig()
+        if config.workers < 1:
+            raise InputError(f"PoolConfig.workers is {config.workers}; at least one worker is needed")
+        share = replica_share(config.workers, config.agent_workers, config.agent_worker)
+        if not share:
+            raise InputError(
+                f"PoolConfig.workers is {config.workers} for {config.agent_workers} agent workers: number "
+                f"{config.agent_worker} would have no replica; raise workers"
+            )
+        self.threads = ThreadPoolExecutor(2 * len(share) + 2, thread_name_prefix="birdrl-pool")
         self._lock = threading.RLock()
         self._counters = PoolCounters()
         self._registry: dict[str, Lease] = {}
         self._waiting: deque[Future[Replica]] = deque()
         self._closed = False
-        self._owner = os.getpid()
-        period_s = min(1.0, self.config.lease_timeout_s / 10)
-        self._keeper = Keeper(self.config.memory_mb << 20, self._reclaim_expired, period_s)
-        self._replicas = [Replica(i, self._keeper.start_worker()) for i in range(self.config.workers)]
+        self._process = os.getpid()
+        period_s = min(1.0, config.lease_timeout_s / 10)
+        self._keeper = Keeper(self._start_worker, self._reclaim_expired, period_s)
+        self._replicas = [Replica(number, config, self._keeper.start_worker()) for number in share]
 
     @property
     def counters(self) -> PoolCounters:
@@ -97,35 +74,62 @@ class ReplicaPool:
             raise InfraError(f"trajectory {trajectory_id!r} holds no replica; acquire one first")
         return lease
 
-    def acquire(self, trajectory_id: str, template: Path) -> Lease:
-        """A pristine replica of `template`.
+    @property
+    def disk_bytes(self) -> int:
+        """Disk that the replicas occupy right now; nothing with strategy `overlay`."""
+        with self._lock:
+            return sum(replica.disk_bytes for replica in self._replicas)
+
+    def materialise(self, templates: Iterable[Path]) -> int:
+        """With strategy `copy`, write every replica's copy of `templates` ahead of the first lease.
+
+        What is not written here is written at its first lease. Returns bytes written; none with strategy
+        `overlay`, which has nothing to prepare. Raises InputError for a file that is no template, InfraError when
+        the disk refuses.
+        """
+        written = sum(replica.materialise(path) for path in templates for replica in self._replicas)
+        with self._lock:
+            self._counters.written_bytes += written
+        return written
+
+    def acquire(self, trajectory_id: str, template: Path, *, owner: str = "") -> Lease:
+        """A pristine replica of `template`. `owner` is who has to release it, by default this thread's name.
 
         Raises InfraError when none gets free within `acquire_timeout_s` or no worker can be started,
         InputError for a template that is not a database or a trajectory that already holds a replica.
         """
-        ticket = self._ask(trajectory_id, template)
+        owner = owner or threading.current_thread().name
+        ticket, asked = self._ask(trajectory_id, template), time.monotonic()
         try:
             replica = ticket.result(self.config.acquire_timeout_s)
         except TimeoutError as error:
-            self._give_up(ticket)
+            self._give_up(ticket, asked)
             raise self._queue_error(trajectory_id) from error
         except BaseException:
-            self._give_up(ticket)
+            self._give_up(ticket, asked)
             raise
-        return self._prepare(replica, trajectory_id, template)
+        self._waited(asked)
+        return self._prepare(replica, trajectory_id, template, owner)
 
-    async def acquire_async(self, trajectory_id: str, template: Path) -> Lease:
-        """`acquire` without ever blocking the event loop; cancelling it hands back what it got."""
-        ticket = self._ask(trajectory_id, template)
+    async def acquire_async(self, trajectory_id: str, template: Path, *, owner: str = "") -> Lease:
+        """`acquire` without ever blocking the event loop; cancelling it hands back what it got.
+
+        By default the owner is the running task, by name.
+        """
+        running = asyncio.current_task()
+        owner = owner or (running.get_name() if running else "")
+        ticket, asked = self._ask(trajectory_id, template), time.monotonic()
         try:
-            replica = await asyncio.wait_for(asyncio.wrap_future(ticket), self.config.acquire_timeout_s)
+            async with asyncio.timeout(self.config.acquire_timeout_s):
+                replica = await asyncio.wrap_future(ticket)
         except TimeoutError as error:
-            self._give_up(ticket)
+            self._give_up(ticket, asked)
             raise self._queue_error(trajectory_id) from error
         except BaseException:
-            self._give_up(ticket)
+            self._give_up(ticket, asked)
             raise
-        task = self.threads.submit(self._prepare, replica, trajectory_id, template)
+        self._waited(asked)
+        task = self.threads.submit(self._prepare, replica, trajectory_id, template, owner)
         try:
             return await asyncio.wrap_future(task)
         except asyncio.CancelledError:
@@ -150,6 +154,8 @@ class ReplicaPool:
             if replica.process.done() and replica.process.exception() is None:
                 replica.process.result().close()
         self.threads.shutdown(wait=True, cancel_futures=True)
+        for replica in self._replicas:
+            replica.close()
 
     def __enter__(self) -> ReplicaPool:
         return self
@@ -160,7 +166,7 @@ class ReplicaPool:
     # --- queue
 
     def _ask(self, trajectory_id: str, template: Path) -> Future[Replica]:
-        if os.getpid() != self._owner:
+        if os.getpid() != self._process:
             raise InfraError("a replica pool cannot be used after fork; make one in each process")
         ticket: Future[Replica] = Future()
         with self._lock:
@@ -170,8 +176,7 @@ class ReplicaPool:
                 raise InputError(f"trajectory {trajectory_id!r} already holds a replica; release it first")
             free = [replica for replica in self._replicas if replica.is_available]
             if free:
-                # Best a pristine replica of this template, else one whose session is of no use to anybody else.
-                best = min(free, key=lambda r: (r.template != template or r.need_reset, r.template is not None))
+                best = min(free, key=lambda replica: replica.cost(template))
                 best.is_available = False
                 ticket.set_running_or_notify_cancel()
                 ticket.set_result(best)
@@ -180,9 +185,10 @@ class ReplicaPool:
                 self._waiting.append(ticket)
         return ticket
 
-    def _give_up(self, ticket: Future[Replica]) -> None:
+    def _give_up(self, ticket: Future[Replica], asked: float) -> None:
         """Leave the queue; a replica that arrived at the last moment goes to the next in line."""
         with self._lock:
+            self._counters.wait_s += time.monotonic() - asked
             if ticket.done() and not ticket.cancelled() and ticket.exception() is None:
                 self._give_back(ticket.result())
             else:
@@ -190,10 +196,18 @@ class ReplicaPool:
                 if ticket in self._waiting:
                     self._waiting.remove(ticket)
 
+    def _waited(self, asked: float) -> None:
+        with self._lock:
+            self._counters.wait_s += time.monotonic() - asked
+
     def _queue_error(self, trajectory_id: str) -> InfraError:
+        with self._lock:
+            self._counters.timeouts += 1
+            holders = ", ".join(sorted({lease.owner for lease in self._registry.values()})[:5])
         return InfraError(
             f"trajectory {trajectory_id!r} waited {self.config.acquire_timeout_s:g} s for one of "
-            f"{self.config.workers} replicas; raise workers or acquire_timeout_s, or release leases earlier"
+            f"{len(self._replicas)} replicas (held by {holders or 'nobody on record'}); raise workers or "
+            "acquire_timeout_s, or release leases earlier"
         )
 
     def _give_back(self, replica: Replica) -> None:
@@ -213,46 +227,36 @@ class ReplicaPool:
 
     # --- leases
 
-    def _prepare(self, replica: Replica, trajectory_id: str, template: Path) -> Lease:
+    def _prepare(self, replica: Replica, trajectory_id: str, template: Path, owner: str) -> Lease:
         """The lazy reset: open `template` in the replica's worker, pristine."""
         try:
             try:
-                worker = self._open(replica, template)
+                opened = replica.open(template)
+            except ReplicaFileError:
+                raise
             except InfraError:
                 # The worker died between two leases. Nothing of this trajectory was in it: once more, in a new one.
                 with self._lock:
                     self._counters.deaths += 1
                     self._restart(replica)
-                worker = self._open(replica, template)
+                opened = replica.open(template)
             with self._lock:
+                self._counters.resets += opened.was_reset
+                self._counters.written_bytes += opened.written_bytes
                 if self._closed:
                     raise InfraError("the replica pool was closed")
                 if trajectory_id in self._registry:
                     raise InputError(f"trajectory {trajectory_id!r} already holds a replica; release it first")
                 self._counters.leases += 1
-                self._counters.resets += replica.need_reset
-                replica.need_reset = False
-                replica.template = template
-                lease = self._registry[trajectory_id] = Lease(self, replica, worker, trajectory_id, template)
+                lease = Lease(self, replica, opened.worker, trajectory_id, template, owner)
+                self._registry[trajectory_id] = lease
                 return lease
         except BaseException:
             self._give_back(replica)
             raise
 
-    def _open(self, replica: Replica, template: Path) -> WorkerProcess:
-        worker = replica.process.result(TRANSFER_TIMEOUT_S)
-        worker.send("lease", os.path.abspath(template), self.config.overlay_mb << 20)
-        try:
-            kind, *rest = worker.receive(TRANSFER_TIMEOUT_S)
-        except WorkerTimeoutError:
-            worker.kill()
-            raise InfraError(
-                f"SQL worker {worker.pid} did not open {template} within {TRANSFER_TIMEOUT_S:g} s"
-            ) from None
-        if kind == "refused":
-            replica.template = None
-            raise InputError(rest[0])
-        return worker
+    def _start_worker(self, folder: int) -> WorkerProcess:
+        return WorkerProcess(self.config.memory_mb << 20, folder, copies=self.config.strategy == "copy")
 
     def begin(self, lease: Lease) -> None:
         """A call on the lease starts. Raises InfraError when the lease is over."""
@@ -289,7 +293,7 @@ class ReplicaPool:
     def _settle(self, lease: Lease) -> None:
         replica = lease.replica
         self._counters.overlay_bytes += lease.overlay_bytes
-        replica.need_reset = lease.dirty or lease.broken
+        replica.returned(dirty=lease.dirty or lease.broken)
         if self._closed:
             return
         if lease.broken and not lease.killed:
@@ -298,11 +302,7 @@ class ReplicaPool:
         self._give_back(replica)
 
     def _restart(self, replica: Replica) -> None:
-        old = replica.process
-        replica.template = None
-        replica.process = self._keeper.start_worker()
-        if old.done() and old.exception() is None:
-            old.result().close()
+        self._keeper.retire(replica.restart(self._keeper.start_worker()))
 
     def _reclaim_expired(self) -> None:
         """Take back leases beyond their deadline; a call still running is killed."""
@@ -310,6 +310,10 @@ class ReplicaPool:
         with self._lock:
             for lease in [lease for lease in self._registry.values() if lease.deadline < now]:
                 self._counters.reclaims += 1
+                _log.warning(
+                    "trajectory %r, owner %s, kept replica %d for more than %g s: reclaimed",
+                    lease.trajectory_id, lease.owner, lease.replica.number, self.config.lease_timeout_s,
+                )  # fmt: skip
                 if lease.busy:
                     lease.kill_worker()
                 self.finish(

@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+import math
 import os
+import select
 import socket
 import subprocess
 import sys
 import time
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 from birdrl.errors import InfraError
-from birdrl.sql.worker import pack_message, receive_message
+from birdrl.sql.channel import Channel, pack_message
+from birdrl.sql.progress import Progress, WorkerState, create_progress
 
-_CODE = "import sys; sys.path[:] = sys.argv[4:]; from birdrl.sql.worker import main; main(*map(int, sys.argv[1:4]))"
+_CODE = "import sys; sys.path[:] = sys.argv[7:]; from birdrl.sql.worker import main; main(*map(int, sys.argv[1:7]))"
 TRANSFER_TIMEOUT_S = 60.0  # for moving a message whose first bytes are there, or an idle worker's answer
 
 
@@ -24,22 +28,26 @@ class WorkerTimeoutError(Exception):
 class WorkerProcess:
     """One worker process. Not thread-safe, except `kill`.
 
-    Replies to `execute`: ("begun", sql), for a larger result ("stepped",), and ("result", fields) for each
-    statement, then ("end", dirty, overlay_bytes).
+    Replies: to `lease` ("leased", bytes written to disk), ("refused", why) or ("failed", why); to `execute` a
+    ("result", fields) for each statement, then ("end", dirty, bytes held) or ("failed", why).
     """
 
-    def __init__(self, memory_bytes: int) -> None:
-        """Start it with vfork and exec: the size of this process does not matter. Returns before it is ready."""
+    def __init__(self, memory_bytes: int, folder: int, *, copies: bool = False) -> None:
+        """Start it with vfork and exec: the size of this process does not matter. Returns before it is ready.
+
+        `folder`: descriptor of the folder it lives in. `copies`: whether its replicas are files. Raises InfraError.
+        """
         ours, theirs = socket.socketpair()
+        progress = create_progress()
         # Isolated start without site: imports exactly what this process would import, in a few milliseconds.
         # Absolute, because the worker leaves this folder.
         paths = [str(Path(__file__).resolve().parents[2]), *(os.path.abspath(path) for path in sys.path if path)]
-        command = [sys.executable, "-I", "-S", "-c", _CODE, str(theirs.fileno()), str(os.getpid()), str(memory_bytes)]
+        numbers = (theirs.fileno(), progress, folder, os.getpid(), memory_bytes, int(copies))
         environment = {key: os.environ[key] for key in ("LD_LIBRARY_PATH", "TMPDIR") if key in os.environ}
         try:
             self._popen = subprocess.Popen(
-                command + paths,
-                pass_fds=(theirs.fileno(),),
+                [sys.executable, "-I", "-S", "-c", _CODE, *map(str, numbers), *paths],
+                pass_fds=(theirs.fileno(), progress, folder),
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.DEVNULL,
                 env=environment,
@@ -47,42 +55,42 @@ class WorkerProcess:
             )
         except OSError as error:
             ours.close()
+            os.close(progress)
             raise InfraError(f"cannot start an SQL worker process: {error}") from error
         finally:
             theirs.close()
-        self._sock = ours
+        ours.settimeout(TRANSFER_TIMEOUT_S)
+        self._channel = Channel(ours)
+        self._progress = Progress(progress)
+        self._poll = select.poll()
+        self._poll.register(ours, select.POLLIN)
 
     @property
     def pid(self) -> int:
         return self._popen.pid
 
-    def send(self, *message: Any) -> None:
+    def send(self, *message: Any, files: Sequence[int] = ()) -> None:
         """Raises InfraError when the worker is dead."""
-        self._sock.settimeout(TRANSFER_TIMEOUT_S)
         try:
-            self._sock.sendall(pack_message(*message))
+            self._channel.send(pack_message(*message), files)
         except OSError as error:
             raise self._death() from error
 
     def receive(self, limit_s: float) -> tuple[Any, ...]:
         """The next reply. Raises WorkerTimeoutError after `limit_s` seconds, InfraError when the worker is dead."""
-        self._sock.settimeout(max(limit_s, 0.001))
+        if not self._channel.pending and not self._poll.poll(max(0, math.ceil(limit_s * 1000))):
+            raise WorkerTimeoutError
         try:
-            first = self._sock.recv(1, socket.MSG_PEEK)
-        except TimeoutError:
-            raise WorkerTimeoutError from None
-        except OSError as error:
-            raise self._death() from error
-        if not first:
-            raise self._death()
-        self._sock.settimeout(TRANSFER_TIMEOUT_S)
-        try:
-            message = receive_message(self._sock)
+            message = self._channel.receive()
         except OSError as error:
             raise self._death() from error
         if message is None:
             raise self._death()
         return message
+
+    def state(self) -> WorkerState:
+        """What it is doing right now, stuck or not."""
+        return self._progress.read()
 
     def kill(self) -> None:
         """SIGKILL, from any thread. Whoever reads from the worker then sees it dead."""
@@ -92,7 +100,7 @@ class WorkerProcess:
         """Kill, reap and free the socket."""
         self._popen.kill()
         self._popen.wait()
-        self._sock.close()
+        self._channel.sock.close()
 
     def _death(self) -> InfraError:
         deadline = time.monotonic() + 1.0

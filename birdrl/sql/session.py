@@ -8,10 +8,11 @@ from typing import Any
 
 import apsw
 
-from birdrl.sql.overlay import Overlay, OverlayVFS, Template
+from birdrl.sql.overlay import OverlayStorage
 from birdrl.sql.policy import LIMITS, Policy
 from birdrl.sql.results import StatementResult, Status
 from birdrl.sql.splitting import split_statements, without_comments_before
+from birdrl.sql.storage import ReplicaStorage, Template
 
 PROGRESS_OPS = 1000  # virtual-machine steps between two looks at the clock: no measurable cost
 MAX_RESULT_BYTES = 16_000_000  # of one script's rows; beyond, results are marked as truncated
@@ -23,26 +24,22 @@ def _size(row: tuple[Any, ...]) -> int:
 
 
 class Session:
-    """A connection on a copy-on-write replica of `template`, under the policy's rules.
+    """A connection on a pristine replica of `template`, under the policy's rules.
 
-    `dirty` is false only if nothing since the last `renew` can have changed the replica or its connection.
+    `storage`: where the replica lies; unless given, an overlay of at most `overlay_bytes`. `dirty` is false only if
+    nothing since the last `renew` can have changed the replica or its connection.
     """
 
-    def __init__(self, template: Template, overlay_bytes: int) -> None:
+    def __init__(self, template: Template, overlay_bytes: int, storage: ReplicaStorage | None = None) -> None:
         self.template = template
-        self.overlay_bytes = overlay_bytes
+        self.storage = storage or OverlayStorage(template, overlay_bytes)
         self.policy = Policy()
         self._deadline = float("inf")  # of the running statement, for the progress handler
-        self._build()
-
-    def _build(self) -> None:
-        self.overlay = Overlay(self.template, self.overlay_bytes)
-        self._writes_at_start = self.overlay.writes
-        self.vfs = OverlayVFS(self.overlay)
+        self._writes_at_start = self.storage.writes
         self._connect()
 
     def _connect(self) -> None:
-        self.connection = self.vfs.connect()
+        self.connection = self.storage.connect()
         self.connection.set_progress_handler(lambda: time.monotonic() > self._deadline, PROGRESS_OPS)
         self.policy.apply(self.connection)
 
@@ -51,31 +48,36 @@ class Session:
         return (
             self.policy.dirty
             or self.connection.total_changes() > 0
-            or self.overlay.writes != self._writes_at_start
+            or self.storage.writes != self._writes_at_start
             or self.connection.in_transaction
         )
 
     def reopen(self) -> None:
-        """A new connection on the same overlay: committed changes stay, everything of the old connection goes."""
+        """A new connection on the same replica: committed changes stay, everything of the old connection goes."""
         dirty = self.dirty
         self.connection.close()
         self._connect()
         self.policy.dirty = dirty
 
-    def renew(self) -> bool:
-        """Make the replica pristine for the next lease. Returns whether it had to be reset."""
-        if not self.dirty:
+    def renew(self, *, reset: bool = False) -> bool:
+        """Make the replica pristine for the next lease, in any case if `reset`. Returns whether it was reset.
+
+        Raises OSError when the disk refuses; the session is over then.
+        """
+        if not (reset or self.dirty):
             self.policy.rearm(self.connection)
             return False
-        self.close()
-        self._build()
+        self._deadline = float("inf")
+        self.connection.close()
+        self.storage.reset()
+        self._writes_at_start = self.storage.writes
+        self._connect()
         return True
 
     def close(self) -> None:
         self._deadline = float("inf")
         self.connection.close()
-        self.vfs.unregister()
-        self.overlay.clear()
+        self.storage.close()
 
     def execute(
         self,

@@ -10,86 +10,21 @@ import asyncio
 import functools
 import time
 import uuid
-from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
-from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 from verl.experimental.agent_loop.agent_loop import AgentLoopBase, AgentLoopMetrics, AgentLoopOutput
 
 from birdrl.agent.episode import Episode, StopReason
 from birdrl.agent.tools import EXECUTE, SUBMIT, TOOLS
 from birdrl.errors import GoldError, InfraError, InputError
-from birdrl.gym.database_folder import open_databases
 from birdrl.gym.instance import Instance
-from birdrl.rewards.execution import Blame, ExecutionScore, ExecutionScorer
-from birdrl.sql.lease import Lease
-from birdrl.sql.pool import PoolConfig, ReplicaPool
+from birdrl.rewards.execution import Blame
 from birdrl.training.dialogue import Tokens, dialogue_for
-from birdrl.training.rollout_settings import RolloutSettings, append_record, sampling_seed
+from birdrl.training.environment import rollout_environment
+from birdrl.training.rollout_settings import append_record, sampling_seed
 from birdrl.training.rows import instance_of, row_index
-
-MAX_REPLICAS = 64
-SCORING_STATEMENTS = 100  # statement limits that a scoring lease may take before it counts as abandoned
-T = TypeVar("T")
-
-
-class RolloutEnvironment:
-    """Databases, replicas and scorer of one rollout process."""
-
-    def __init__(self, settings: RolloutSettings) -> None:
-        self.settings = settings
-        agent = settings.agent
-        self.store = open_databases(Path(settings.templates))
-        # Every trajectory of a step holds a replica while the policy generates for all of them together: fewer
-        # replicas than trajectories would make batches small. Scoring has a pool of its own, so that a trajectory
-        # that waits for its score never waits for one that holds a replica.
-        replicas = min(MAX_REPLICAS, settings.trajectories_per_step) if settings.tools else 0
-        limits: dict[str, Any] = {
-            "statement_timeout_s": agent.statement_timeout_s,
-            "acquire_timeout_s": agent.trajectory_timeout_s,
-            "lease_timeout_s": 2 * agent.trajectory_timeout_s,
-        }
-        self.replicas = ReplicaPool(PoolConfig(workers=replicas, **limits)) if replicas else None
-        # Scoring has no limit on the whole: its leases' deadline must lie beyond everything that it may run on one.
-        limits["lease_timeout_s"] += SCORING_STATEMENTS * agent.statement_timeout_s
-        self._scoring = ReplicaPool(PoolConfig(workers=agent.workers, **limits))
-        self.scorer = ExecutionScorer(self.store, self._scoring)
-        # Threads of our own: the event loop's are few, and a trajectory that waits for one loses its time.
-        self._sql_threads = ThreadPoolExecutor(max(1, replicas), thread_name_prefix="birdrl-sql")
-        self._score_threads = ThreadPoolExecutor(agent.workers, thread_name_prefix="birdrl-score")
-
-    async def acquire(self, trajectory_id: str, instance: Instance) -> Lease | None:
-        """A replica, if trajectories need one. Raises InfraError when none gets free in time."""
-        if self.replicas is None:
-            return None
-        return await self.replicas.acquire_async(trajectory_id, self.store.path(instance.db_id))
-
-    def close(self) -> None:
-        """End the workers."""
-        for threads in (self._sql_threads, self._score_threads):
-            threads.shutdown(cancel_futures=True)
-        for pool in (self.replicas, self._scoring):
-            if pool:
-                pool.close()
-
-    async def run_sql(self, work: Callable[[], T]) -> T:
-        """Run `work`, which may execute SQL, without blocking the event loop."""
-        return await asyncio.get_running_loop().run_in_executor(self._sql_threads, work)
-
-    async def score(self, instance: Instance, sql: list[str]) -> ExecutionScore | None:
-        """The execution reward, or None where the engine's reward function scores."""
-        if self.settings.reward_by == "engine":
-            return None
-        work = functools.partial(self.scorer.score, instance, sql)
-        return await asyncio.get_running_loop().run_in_executor(self._score_threads, work)
-
-
-@functools.lru_cache(maxsize=1)
-def rollout_environment(settings_path: str) -> RolloutEnvironment:
-    """The environment of this process; made once."""
-    return RolloutEnvironment(RolloutSettings.read(settings_path))
 
 
 @dataclass(frozen=True)
@@ -132,23 +67,25 @@ class SqlAgentLoop(AgentLoopBase):  # type: ignore[misc]
         An empty list takes the sample out of its GRPO group: the machinery or the instance failed, which says
         nothing about the policy. Every trajectory leaves a line in the stage's log; the sampler counts them.
         """
+        if "session_id" not in row:
+            raise InputError("birdrl's agent loop needs verl's V1 trainer; set trainer.use_v1=True")
         instance = instance_of(row, scored=self.settings.reward_by == "birdrl")
         place = Place(int(row["global_steps"]), row_index(row), int(row["session_id"]))
+        output: AgentLoopOutput | list[AgentLoopOutput]
         record: dict[str, Any] = {"uid": str(row["uid"]), **asdict(place), "instance_id": instance.instance_id}
         try:
             output, outcome = await self._rollout(instance, list(row["raw_prompt"]), sampling_params, place)
         except (InfraError, GoldError) as error:
             blame = Blame.GOLD if isinstance(error, GoldError) else Blame.INFRA
-            append_record(self.settings.log, {**record, "blame": blame.value, "reason": str(error)})
-            return []
-        append_record(self.settings.log, {**record, **outcome})
+            output, outcome = [], {"blame": blame.value, "reason": str(error)}
+        append_record(self.settings.log, {**record, **outcome, "pool": self.environment.take_counters()})
         return output
 
     async def _rollout(
         self, instance: Instance, messages: list[Any], sampling_params: dict[str, Any], place: Place
     ) -> tuple[AgentLoopOutput, dict[str, Any]]:
         agent = self.settings.agent
-        trajectory = Trajectory(Tokens(await asyncio.to_thread(self.dialogue.start, messages)))
+        trajectory = Trajectory(Tokens(self.dialogue.start(messages)))
         if len(trajectory.tokens.prompt) > agent.max_prompt_tokens:
             raise GoldError(
                 f"{instance.instance_id}: its prompt has {len(trajectory.tokens.prompt)} tokens, "
@@ -158,7 +95,7 @@ class SqlAgentLoop(AgentLoopBase):  # type: ignore[misc]
         lease = await self.environment.acquire(name, instance)
         try:
             make = functools.partial(Episode, instance, lease, agent, tools=self.settings.tools, prompt=messages)
-            episode = await self.environment.run_sql(make)
+            episode = await self.environment.run(make)
             while episode.stop is None:
                 seed = sampling_seed(self.settings.seed, place.step, place.index, place.session, episode.turns)
                 await self._turn(episode, trajectory, {**sampling_params, "seed": seed}, name)
@@ -233,15 +170,14 @@ class SqlAgentLoop(AgentLoopBase):  # type: ignore[misc]
         marked = ids[-1] == self.tokenizer.eos_token_id
         text = self.tokenizer.decode(ids[:-1] if marked else ids, skip_special_tokens=False)
         started = time.monotonic()
-        after = await self.environment.run_sql(functools.partial(episode.step, text))
+        after = await self.environment.run(functools.partial(episode.step, text))
         trajectory.tools_s += time.monotonic() - started
         if after.observation is None:
             return
         if not marked and len(ids) >= limit and not self.dialogue.closes_turns:
             episode.end(StopReason.TOKEN_LIMIT)
             return
-        observe = functools.partial(self.dialogue.observe, tokens, episode.transcript(), ended=marked)
-        longer = await asyncio.to_thread(observe)
+        longer = self.dialogue.observe(tokens, episode.transcript(), ended=marked)
         if len(longer.response) >= self.settings.response_tokens:
             episode.end(StopReason.TOKEN_LIMIT)
             return

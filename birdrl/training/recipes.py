@@ -129,7 +129,7 @@ def grpo_overrides(
         f"{roll}.seed": rollout.seed,
         f"{roll}.calculate_log_probs": True,
         f"{roll}.log_prob_micro_batch_size_per_gpu": micro,
-        f"{roll}.agent.num_workers": 1,
+        f"{roll}.agent.num_workers": rollout.agent_workers,
         f"{roll}.agent.agent_loop_config_path": str(loop_config),
         f"{roll}.agent.default_agent_loop": "birdrl",
         "reward.num_workers": 1,  # idle: the agent loop brings its reward along

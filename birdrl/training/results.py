@@ -8,6 +8,7 @@ from typing import Any
 
 from birdrl.files import read_jsonl
 from birdrl.training.engine import read_metrics
+from birdrl.training.rollout_settings import POOL_METRICS
 
 NAMES = {
     "train/loss": "loss",
@@ -39,7 +40,11 @@ def step_rows(attempts: Iterable[Path]) -> list[dict[str, Any]]:
         for line in read_metrics(path):
             data = line["data"]
             row = {short: data[name] for name, short in NAMES.items() if name in data}
-            row |= {name: value for name, value in data.items() if name.startswith("rollout/")}
+            row |= {
+                name: value
+                for name, value in data.items()
+                if name.startswith("rollout/") and not name.startswith(POOL_METRICS)
+            }
             steps[int(line["step"])] = {"step": int(line["step"]), **row}
     return [steps[step] for step in sorted(steps)]
 
@@ -54,19 +59,19 @@ def rollout_rows(rollouts: Path, records: Sequence[Mapping[str, Any]]) -> dict[i
             record = by_key.get(line["uid"])
             if record is None:  # verl fills a batch that lost trajectories up with empty ones
                 continue
-            kept = {name: value for name, value in record.items() if name != "uid"}
-            rows.append({**kept, "prompt": line["input"], "response": line["output"]})
+            rows.append({**_kept(record), "prompt": line["input"], "response": line["output"]})
         steps[int(path.stem)] = sorted(rows, key=lambda row: (row["index"], row["session"]))
     return steps
 
 
 def failure_rows(records: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
     """The trajectories that left their group because the machinery or the instance failed."""
-    return [
-        {name: value for name, value in record.items() if name != "uid"}
-        for record in records
-        if record["blame"] in ("infra", "gold")
-    ]
+    return [_kept(record) for record in records if record["blame"] in ("infra", "gold")]
+
+
+def _kept(record: Mapping[str, Any]) -> dict[str, Any]:
+    """A record without what differs from run to run."""
+    return {name: value for name, value in record.items() if name not in ("uid", "pool")}
 
 
 def sft_summary(rows: Sequence[Mapping[str, Any]], data: Mapping[str, int], parameters: int) -> dict[str, float]:

@@ -15,6 +15,8 @@ from birdrl.errors import InputError
 from birdrl.files import write_text
 from birdrl.params import AgentParams
 
+POOL_METRICS = "rollout/pool/"  # tracked, but no result: they depend on how fast the machine was
+
 
 class RolloutSettings(BaseModel):
     """A YAML or JSON file, named in the engine's configuration and read in every rollout process.
@@ -29,6 +31,7 @@ class RolloutSettings(BaseModel):
     prompts_per_step: int = Field(ge=1, description="Prompts per step; data.train_batch_size.")
     log: str = Field(description="JSON-lines file that gets a record of every trajectory.")
     agent: AgentParams = Field(default_factory=AgentParams, description="Limits of a trajectory.")
+    agent_workers: int = Field(1, ge=1, description="Processes that run trajectories; rollout.agent.num_workers.")
     tools: bool = Field(True, description="Multi-turn with the two tools, or one answer in a fenced block.")
     reward_by: Literal["birdrl", "engine"] = Field(
         "birdrl", description="Who scores: our execution reward, or the engine's reward function with our fields."
@@ -68,6 +71,11 @@ class RolloutSettings(BaseModel):
         equal = {
             "group_size": (self.group_size, "actor_rollout_ref.rollout.n", rollout.n),
             "prompts_per_step": (self.prompts_per_step, "data.train_batch_size", config.data.train_batch_size),
+            "agent_workers": (
+                self.agent_workers,
+                "actor_rollout_ref.rollout.agent.num_workers",
+                rollout.agent.num_workers,
+            ),
         }
         at_most = {
             "agent.max_prompt_tokens": (self.agent.max_prompt_tokens, "data.max_prompt_length", rollout.prompt_length),
@@ -97,3 +105,13 @@ def append_record(log: str | Path, record: dict[str, Any]) -> None:
         os.write(descriptor, line.encode())
     finally:
         os.close(descriptor)
+
+
+def read_records(log: str | Path, start: int) -> list[dict[str, Any]]:
+    """The records from byte `start` on; none when there is no file yet."""
+    try:
+        with open(log, "rb") as file:
+            file.seek(start)
+            return [json.loads(line) for line in file]
+    except FileNotFoundError:
+        return []

@@ -95,6 +95,7 @@ def train_rl(context: StageContext, params: RlParams, *, policy: str, tools: boo
             agent=agent, tools=tools, templates=str(templates.resolve()), seed=context.seed,
             group_size=params.group_size, prompts_per_step=params.prompts_per_step,
             max_failure_share=params.max_failure_share, log=str(attempt / "trajectories.jsonl"),
+            agent_workers=engine.agent_workers,
         )  # fmt: skip
         # Outside the attempt's folder: logged configuration, paths included, stays the same when a run resumes.
         settings_file, loop_config = layout.folder / "rollout.json", layout.folder / "agent_loop.yaml"

@@ -25,8 +25,9 @@ from verl.tools.schemas import OpenAIFunctionToolSchema, ToolResponse
 from birdrl.agent.episode import Episode
 from birdrl.agent.tools import EXECUTE, SUBMIT, TOOLS, check_call
 from birdrl.errors import GoldError, InfraError
-from birdrl.training.agent_loop import RolloutEnvironment, rollout_environment
+from birdrl.training.environment import RolloutEnvironment, rollout_environment
 from birdrl.training.rows import instance_of
+
 
 class TrajectoryLost(BaseException):
     """The machinery or the instance failed. No Exception, because verl shows every Exception to the policy as an
@@ -53,7 +54,7 @@ class Sessions:
             if lease is not None:
                 weakref.finalize(trajectory, lease.release)
             begin = functools.partial(Episode, instance, lease, environment.settings.agent, tools=True)
-            episode = self._episodes[trajectory] = await environment.run_sql(begin)
+            episode = self._episodes[trajectory] = await environment.run(begin)
         return episode
 
 
@@ -91,7 +92,7 @@ class SqlTool(BaseTool):  # type: ignore[misc]
                 text = ""
                 if episode.stop is None:
                     call = check_call(self.tool, parameters)
-                    text = await self.environment.run_sql(functools.partial(episode.call, call))
+                    text = await self.environment.run(functools.partial(episode.call, call))
             except (InfraError, GoldError) as error:
                 raise TrajectoryLost(str(error)) from error
         trajectory.extra_fields |= {

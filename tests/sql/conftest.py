@@ -40,7 +40,8 @@ def template(make_template: Callable[..., Path]) -> Path:
     return make_template()
 
 
-@pytest.fixture(scope="module")
-def pool() -> Iterator[ReplicaPool]:
-    with ReplicaPool(PoolConfig(workers=2, statement_timeout_s=1.0, acquire_timeout_s=20.0)) as pool:
+@pytest.fixture(scope="module", params=["overlay", "copy"])
+def pool(request: pytest.FixtureRequest) -> Iterator[ReplicaPool]:
+    config = PoolConfig(workers=2, statement_timeout_s=1.0, acquire_timeout_s=20.0, strategy=request.param)
+    with ReplicaPool(config) as pool:
         yield pool

@@ -13,13 +13,14 @@ import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import Any
 
 import pytest
 from series import series
 
 from birdrl.errors import InfraError, InputError
 from birdrl.files import sha256_file
-from birdrl.sql import Lease, PolicySqlError, PoolConfig, ReplicaPool
+from birdrl.sql import Lease, PolicySqlError, PoolConfig, PoolCounters, ReplicaPool, replica_share
 
 ENDLESS = "WITH RECURSIVE r(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM r) SELECT count(*) FROM r"
 BOMB = "SELECT instr(hex(zeroblob(499000)), hex(zeroblob(240000)) || '1')"  # one opcode of many seconds
@@ -37,6 +38,13 @@ def worker_pid(pool: ReplicaPool, number: int = 0) -> int:
     return pool._replicas[number].process.result(10).pid
 
 
+def wait_until(condition: Callable[[], bool], limit_s: float = 10.0) -> None:
+    deadline = time.monotonic() + limit_s
+    while not condition():
+        assert time.monotonic() < deadline
+        time.sleep(0.005)
+
+
 def alive(pid: int) -> bool:
     try:
         return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
@@ -47,6 +55,8 @@ def alive(pid: int) -> bool:
 def test_a_lease_is_registered_until_released(pool: ReplicaPool, template: Path) -> None:
     with pool.acquire("t1", template) as lease:
         assert pool.lookup("t1") is lease
+        assert (lease.worker_id, lease.template) == (1, template)
+        assert lease.replica.number in (1, 2)
         with pytest.raises(InputError, match="already holds"):
             pool.acquire("t1", template)
     with pytest.raises(InfraError, match="holds no replica"):
@@ -56,8 +66,9 @@ def test_a_lease_is_registered_until_released(pool: ReplicaPool, template: Path)
     lease.release()  # a second time does nothing
 
 
-def test_reset_is_lazy_and_only_for_dirty_replicas(template: Path) -> None:
-    with ReplicaPool(PoolConfig(workers=1)) as pool:
+@pytest.mark.parametrize("strategy", ["overlay", "copy"])
+def test_reset_is_lazy_and_only_for_dirty_replicas(template: Path, strategy: Any) -> None:
+    with ReplicaPool(PoolConfig(workers=1, strategy=strategy)) as pool:
         (replica,) = pool._replicas
         with pool.acquire("a", template) as lease:
             assert not replica.is_available
@@ -75,6 +86,30 @@ def test_reset_is_lazy_and_only_for_dirty_replicas(template: Path) -> None:
             assert not lease.dirty
         assert pool.counters.leases == 3
         assert pool.counters.overlay_bytes > 0
+
+
+@pytest.mark.parametrize("strategy", ["overlay", "copy"])
+def test_reset_always_resets_every_replica_but_a_new_one(template: Path, strategy: Any) -> None:
+    with ReplicaPool(PoolConfig(workers=1, strategy=strategy, reset="always")) as pool:
+        for number in range(4):
+            with pool.acquire(f"t{number}", template) as lease:
+                assert count(lease) == 4
+        assert (pool.counters.leases, pool.counters.resets) == (4, 3)
+        written = 4 * template.stat().st_size if strategy == "copy" else 0
+        assert pool.counters.written_bytes == written
+
+
+def test_a_release_counts_once(template: Path) -> None:
+    with ReplicaPool(PoolConfig(workers=2, acquire_timeout_s=0.2)) as pool:
+        a = pool.acquire("a", template)
+        for _ in range(3):
+            a.release()
+        held = [pool.acquire(name, template) for name in ("b", "c")]
+        with pytest.raises(InfraError, match="waited"):
+            pool.acquire("d", template)
+        for lease in held:
+            lease.release()
+        assert (pool.counters.leases, pool.counters.timeouts) == (3, 1)
 
 
 def test_one_worker_serves_any_template(pool: ReplicaPool, make_template: Callable[..., Path]) -> None:
@@ -95,7 +130,7 @@ def test_a_bad_template_costs_no_replica(pool: ReplicaPool, tmp_path: Path, temp
 def test_waiting_is_first_come_first_served_and_ends_in_an_infra_error(template: Path) -> None:
     with ReplicaPool(PoolConfig(workers=1, acquire_timeout_s=0.3)) as pool:
         first = pool.acquire("first", template)
-        with pytest.raises(InfraError, match=r"waited 0\.3 s for one of 1 replicas"):
+        with pytest.raises(InfraError, match=r"waited 0\.3 s for one of 1 replicas \(held by MainThread\)"):
             pool.acquire("late", template)
         order: list[str] = []
 
@@ -112,7 +147,9 @@ def test_waiting_is_first_come_first_served_and_ends_in_an_infra_error(template:
         for thread in threads:
             thread.join()
         assert order == ["x", "y"]
-        assert pool.counters.waits == 3
+        counters = pool.counters
+        assert (counters.waits, counters.timeouts) == (3, 1)
+        assert counters.wait_s > 0.3
 
 
 def test_the_event_loop_never_blocks(template: Path) -> None:
@@ -171,9 +208,10 @@ def test_cancelled_waiting_loses_no_replica(template: Path) -> None:
         asyncio.run(main())
 
 
-def test_an_abandoned_lease_is_reclaimed(template: Path) -> None:
+def test_an_abandoned_lease_is_reclaimed(template: Path, caplog: pytest.LogCaptureFixture) -> None:
     with ReplicaPool(PoolConfig(workers=1, lease_timeout_s=0.2, acquire_timeout_s=10)) as pool:
-        abandoned = pool.acquire("abandoned", template)
+        abandoned = pool.acquire("abandoned", template, owner="loop 7")
+        assert 0 < abandoned.deadline - time.monotonic() <= 0.2
         abandoned.execute("DELETE FROM item")
         with pool.acquire("next", template) as lease:
             assert count(lease) == 4
@@ -182,6 +220,21 @@ def test_an_abandoned_lease_is_reclaimed(template: Path) -> None:
             abandoned.release()
             assert count(lease) == 4
         assert pool.counters.reclaims == 1
+        assert "'abandoned', owner loop 7" in caplog.text
+
+
+def test_the_owner_is_the_thread_or_the_task(template: Path) -> None:
+    async def main() -> str:
+        with await pool.acquire_async("a", template) as lease:
+            return lease.owner
+
+    async def named() -> str:
+        return await asyncio.create_task(main(), name="trajectory 3")
+
+    with ReplicaPool(PoolConfig(workers=1)) as pool:
+        assert asyncio.run(named()) == "trajectory 3"
+        with pool.acquire("b", template) as lease:
+            assert lease.owner == threading.current_thread().name
 
 
 def test_a_lease_beyond_its_deadline_is_reclaimed_in_the_middle_of_a_statement(template: Path) -> None:
@@ -207,8 +260,9 @@ def test_a_kill_and_a_reclaim_at_the_same_time_cost_no_replica(template: Path) -
                 assert count(lease) == 4
 
 
-def test_a_statement_that_cannot_be_interrupted_is_killed_in_time(template: Path) -> None:
-    with ReplicaPool(PoolConfig(workers=1, statement_timeout_s=0.3)) as pool:
+@pytest.mark.parametrize("strategy", ["overlay", "copy"])
+def test_a_statement_that_cannot_be_interrupted_is_killed_in_time(template: Path, strategy: Any) -> None:
+    with ReplicaPool(PoolConfig(workers=1, statement_timeout_s=0.3, strategy=strategy)) as pool:
         lease = pool.acquire("bomber", template)
         before = worker_pid(pool)
         start = time.monotonic()
@@ -217,7 +271,7 @@ def test_a_statement_that_cannot_be_interrupted_is_killed_in_time(template: Path
         assert [result.status for result in results] == ["ok", "killed"]
         assert results[1].sql == f"{BOMB};"
         assert elapsed < 0.3 + 0.25 + 2.0  # slack for a busy machine; left alone it takes far longer
-        assert not alive(before)
+        wait_until(lambda: not alive(before))
         (again,) = lease.execute(COUNT)
         assert (again.status, again.message) == ("killed", "an earlier statement was killed and the session is lost")
         lease.reopen()
@@ -264,32 +318,46 @@ def test_memory_hunger_ends_as_an_error_of_the_statement(template: Path) -> None
         assert count(a) == 4
 
 
-def test_workers_write_no_files_and_die_with_their_parent(template: Path) -> None:
-    program = (
-        "import sys, time, threading; from pathlib import Path; from birdrl.sql import PoolConfig, ReplicaPool\n"
-        "pool = ReplicaPool(PoolConfig(workers=2, statement_timeout_s=60)); path = Path(sys.argv[1])\n"
-        "lease = pool.acquire('a', path)\n"
-        f"threading.Thread(target=lambda: lease.execute({BOMB!r}), daemon=True).start(); time.sleep(0.2)\n"
-        "print(*(r.process.result(10).pid for r in pool._replicas), flush=True); time.sleep(60)\n"
-    )
-    parent = subprocess.Popen([sys.executable, "-c", program, str(template)], stdout=subprocess.PIPE, text=True)
-    assert parent.stdout is not None
-    pids = [int(word) for word in parent.stdout.readline().split()]
-    assert len(pids) == 2
+TRAINER = f"""
+import sys, threading, time
+from pathlib import Path
+from birdrl.sql import PoolConfig, ReplicaPool
+template, folder = Path(sys.argv[1]), Path(sys.argv[2])
+config = PoolConfig(workers=4, statement_timeout_s=60, strategy=sys.argv[3], folder=folder, memory_mb=128)
+pool = ReplicaPool(config)
+busy = [
+    {BOMB!r},
+    {ENDLESS!r},
+    "CREATE TABLE big (x); WITH RECURSIVE r(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM r) INSERT INTO big SELECT 'x'",
+    "BEGIN; DELETE FROM item; SELECT 1",
+]
+for number, script in enumerate(busy):
+    lease = pool.acquire(str(number), template)
+    threading.Thread(target=lease.execute, args=(script,), daemon=True).start()
+time.sleep(0.3)
+print(*(replica.process.result(10).pid for replica in pool._replicas), flush=True)
+time.sleep(60)
+"""
+
+
+@pytest.mark.parametrize("strategy", ["overlay", "copy"])
+def test_a_killed_trainer_leaves_nothing_behind(template: Path, tmp_path: Path, strategy: str) -> None:
+    """SIGKILL of the owner in the middle of everything: no process, no file, no changed byte."""
+    before, folder = template.read_bytes(), tmp_path / "replicas"
+    folder.mkdir()
+    environment = {**os.environ, "TMPDIR": str(tmp_path)}
+    command = [sys.executable, "-c", TRAINER, str(template), str(folder), strategy]
+    trainer = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=environment)
+    assert trainer.stdout is not None
+    pids = [int(word) for word in trainer.stdout.readline().split()]
+    assert len(pids) == 4
     assert all(alive(pid) for pid in pids)
-    for pid in pids:
-        deadline = time.monotonic() + 20
-        while "Max file size             0 " not in Path(f"/proc/{pid}/limits").read_text():
-            assert time.monotonic() < deadline, "the worker never confined itself"
-            time.sleep(0.01)
-        assert os.readlink(f"/proc/{pid}/cwd").endswith("(deleted)")
-    parent.kill()
-    parent.wait()
-    parent.stdout.close()
-    deadline = time.monotonic() + 5
-    while any(alive(pid) for pid in pids) and time.monotonic() < deadline:
-        time.sleep(0.01)
-    assert not any(alive(pid) for pid in pids)
+    trainer.kill()
+    trainer.wait()
+    trainer.stdout.close()
+    wait_until(lambda: not any(alive(pid) for pid in pids))
+    assert template.read_bytes() == before
+    assert [path for path in tmp_path.rglob("*") if path != folder] == []
 
 
 def test_closing_ends_every_worker_and_every_wait(template: Path) -> None:
@@ -311,7 +379,8 @@ def test_closing_ends_every_worker_and_every_wait(template: Path) -> None:
     pool.close()
 
 
-def test_interleaved_trajectories_never_see_each_other(template: Path) -> None:
+@pytest.mark.parametrize("strategy", ["overlay", "copy"])
+def test_interleaved_trajectories_never_see_each_other(template: Path, strategy: Any) -> None:
     """Random reading and changing from many threads; each lease starts from the template."""
     before = sha256_file(template)
     state = "SELECT * FROM item; SELECT sql FROM sqlite_schema; SELECT * FROM temp.sqlite_schema; PRAGMA user_version"
@@ -325,7 +394,7 @@ def test_interleaved_trajectories_never_see_each_other(template: Path) -> None:
         "SELECT name FROM item",
         "PRAGMA foreign_keys = ON; ALTER TABLE item RENAME TO thing",
     ]
-    with ReplicaPool(PoolConfig(workers=3)) as pool:
+    with ReplicaPool(PoolConfig(workers=3, strategy=strategy)) as pool:
         with pool.acquire("reference", template) as lease:
             expected = [(result.status, result.rows) for result in lease.execute(state)]
 
@@ -355,3 +424,28 @@ def test_features_come_from_the_worker(pool: ReplicaPool, template: Path) -> Non
 def test_a_pool_needs_a_worker() -> None:
     with pytest.raises(InputError, match="at least one"):
         ReplicaPool(PoolConfig(workers=0))
+    with pytest.raises(InputError, match="number 1 would have no replica"):
+        ReplicaPool(PoolConfig(workers=2, agent_workers=3, agent_worker=1))
+
+
+def test_the_replicas_of_several_processes_are_disjoint(template: Path) -> None:
+    """Appendix B.5, with its examples."""
+    assert [(share[0], share[-1]) for share in (replica_share(128, 4, w) for w in (1, 2, 3, 4))] == [
+        (1, 32), (33, 64), (65, 96), (97, 128),
+    ]  # fmt: skip
+    assert [list(replica_share(10, 3, w)) for w in (1, 2, 3)] == [[1, 2, 3], [4, 5, 6], [7, 8, 9, 10]]
+    for replicas in range(40):
+        for workers in range(1, 12):
+            shares = [replica_share(replicas, workers, w) for w in range(1, workers + 1)]
+            assert [j for share in shares for j in share] == list(range(1, replicas + 1))
+            assert max(map(len, shares)) - min(map(len, shares)) <= 1
+    for worker in (0, 5):
+        with pytest.raises(InputError, match="numbered from 1 to 4"):
+            replica_share(128, 4, worker)
+    with ReplicaPool(PoolConfig(workers=3, agent_workers=2, agent_worker=2)) as pool:
+        leases = [pool.acquire(name, template) for name in "ab"]
+        assert {(lease.worker_id, lease.replica.number) for lease in leases} == {(2, 2), (2, 3)}
+
+
+def test_counters_between_two_snapshots() -> None:
+    assert PoolCounters(leases=5, wait_s=1.5).since(PoolCounters(leases=2, wait_s=1.0)) == PoolCounters(3, wait_s=0.5)

@@ -20,7 +20,7 @@ from birdrl.training.rollout_settings import RolloutSettings
 GOOD = "SELECT id FROM orders WHERE price >= 20"
 SIZES = {
     "data.max_prompt_length": 700, "data.max_response_length": 400, "data.train_batch_size": 1,
-    "actor_rollout_ref.rollout.n": 2,
+    "actor_rollout_ref.rollout.n": 2, "actor_rollout_ref.rollout.agent.num_workers": 1,
 }  # fmt: skip
 SAMPLING = {"temperature": 1.0, "top_p": 1.0, "top_k": -1, "logprobs": True}
 
@@ -82,7 +82,7 @@ class Harness:
         self, *, tools: bool = True, group_size: int = 2, agent: dict[str, Any] | None = None, **more: Any
     ) -> Any:
         """Write the settings and start their environment, in place of the one before."""
-        from birdrl.training.agent_loop import rollout_environment
+        from birdrl.training.environment import rollout_environment
 
         self.close()
         limits = {"max_response_tokens": 64, "max_trajectory_tokens": 400, **(agent or {})}
@@ -96,7 +96,7 @@ class Harness:
 
     def close(self) -> None:
         """End the environment of the latest settings, if there is one."""
-        from birdrl.training.agent_loop import rollout_environment
+        from birdrl.training.environment import rollout_environment
 
         if rollout_environment.cache_info().currsize:
             rollout_environment(str(self.settings_file)).close()
