@@ -50,7 +50,9 @@ class ScriptedServer:
         self.tokenizer, self.script = tokenizer, list(script)
         self.calls: list[dict[str, Any]] = []
 
-    async def generate(self, request_id: str, *, prompt_ids: list[int], sampling_params: dict[str, Any]) -> Any:
+    async def generate(
+        self, request_id: str, *, prompt_ids: list[int], sampling_params: dict[str, Any], **media: Any
+    ) -> Any:
         from verl.workers.rollout.replica import TokenOutput
 
         self.calls.append({"prompt_ids": list(prompt_ids), **sampling_params})
@@ -63,7 +65,7 @@ class ScriptedServer:
         assert isinstance(text, str)
         ids = self.tokenizer.encode(text.removesuffix("<cut>"), add_special_tokens=False)
         ids = ids if text.endswith("<cut>") else [*ids, self.tokenizer.eos_token_id]
-        ids = ids[: sampling_params["max_tokens"]]
+        ids = ids[: sampling_params.get("max_tokens")]
         extra = {"min_global_steps": 4, "max_global_steps": 4, "global_steps": 4}
         return TokenOutput(token_ids=ids, log_probs=[-0.5] * len(ids), extra_fields=extra)
 
