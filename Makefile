@@ -11,7 +11,7 @@ export HF_HUB_OFFLINE := 1
 export MLFLOW_DISABLE_TELEMETRY := true
 export RAY_USAGE_STATS_ENABLED := 0
 
-.PHONY: help setup demo test lint up down status clean
+.PHONY: help setup demo test lint bench up down status clean
 .DEFAULT_GOAL := help
 
 help:  ## Show this list.
@@ -43,6 +43,10 @@ lint: setup  ## Only the linters and the type checker.
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
+
+bench: setup  ## Measure replica strategies and SQL executions (about 5 minutes; leave the machine alone meanwhile).
+	$(BIN)/python -m benchmarks.pool
+	$(BIN)/python -m benchmarks.executor
 
 up: setup  ## Start the Prefect server, the deployment and the MLflow UI on the loopback interface.
 	$(BIN)/python -m tasks.services up

@@ -20,6 +20,7 @@ from birdrl.errors import GoldError, InfraError
 from birdrl.gym.instance import Instance
 from birdrl.params import AgentParams
 from birdrl.rewards.execution import Blame
+from birdrl.sql.lease import SCRIPT_FACTOR
 from birdrl.sql.observation import ObservationBudget, cut_text, render
 
 if TYPE_CHECKING:
@@ -83,13 +84,18 @@ class Episode:
         self._budget = ObservationBudget(agent_params.observation_rows, agent_params.observation_bytes)
         self._lease = lease
         self._clock = clock
-        self._started = clock()
         self._messages = list(prompt)
         self._submitted: list[str] | None = None
         self._last_sql: str | None = None
         self._killed = False
         if tools:
             self._preprocess()
+        self._deadline = clock() + agent_params.trajectory_timeout_s
+
+    @property
+    def seconds_left(self) -> float:
+        """Until the trajectory's wall-clock limit; not positive: it is over. Preprocessing does not count."""
+        return self._deadline - self._clock()
 
     @property
     def final_sql(self) -> list[str] | None:
@@ -125,14 +131,39 @@ class Episode:
         if not self.tools:
             self._submitted = parse_answer(assistant_text)
             return self.end(StopReason.NO_ANSWER if self._submitted is None else StopReason.ANSWERED)
+        return self._tool_turn(assistant_text)
+
+    def call(self, call: ToolCall | MalformedCall, *, budget: ObservationBudget | None = None) -> str:
+        """Take one tool call: the observation, or an empty text with `stop` set when the call ends the trajectory.
+
+        For engines that parse turns themselves; `step` does it for whole turns. `budget` defaults to
+        that of a whole observation. Raises InfraError, after which the trajectory counts for nothing.
+        """
+        if isinstance(call, MalformedCall):
+            self.tool_errors += 1
+            return f"Error: {call.reason}"
+        self.tool_calls += 1
+        left = self.seconds_left
+        if call.name == SUBMIT:
+            # A submission on the last allowed turn counts, and one beyond the time limit that was written within it.
+            self._submitted = [call.sql]
+            self.stop = StopReason.SUBMITTED
+        elif self._killed:
+            self.stop = StopReason.POLICY_KILLED
+        elif left <= 0:
+            self.stop = StopReason.TIMEOUT
+        if self.stop is not None:
+            return ""
         try:
-            return self._tool_turn(assistant_text)
+            results = self._execute(call, left)
         except InfraError:
             self.stop = StopReason.INFRA
             raise
+        self._killed = any(result.status == "killed" for result in results)
+        return neutral(render(results, budget or self._budget))
 
     def end(self, reason: StopReason) -> Step:
-        """Stop from outside, for limits that the episode cannot see (tokens)."""
+        """Stop from outside, for limits that the episode cannot see (tokens, time while the policy writes)."""
         self.stop = reason
         return Step(None, reason)
 
@@ -143,27 +174,17 @@ class Episode:
             self._last_sql = written[0] if written else self._last_sql
             return self.end(StopReason.NO_TOOL_CALL)
         observations = []
+        budget = self._budget.share(min(len(calls), MAX_CALLS_PER_TURN))
         for call in calls[:MAX_CALLS_PER_TURN]:
-            if isinstance(call, MalformedCall):
-                self.tool_errors += 1
-                observations.append(f"Error: {call.reason}")
-                continue
-            self.tool_calls += 1
-            if call.name == SUBMIT:
-                # A submission on the last allowed turn counts: the limit is applied only below.
-                self._submitted = [call.sql]
-                return self.end(StopReason.SUBMITTED)
-            if self._killed:
-                return self.end(StopReason.POLICY_KILLED)
-            results = self._execute(call)
-            self._killed = any(result.status == "killed" for result in results)
-            observations.append(self._observe(results, calls=min(len(calls), MAX_CALLS_PER_TURN)))
+            observations.append(self.call(call, budget=budget))
+            if self.stop is not None:
+                return Step(None, self.stop)
         if len(calls) > MAX_CALLS_PER_TURN:
             self.tool_errors += 1
             observations.append(f"Error: only the first {MAX_CALLS_PER_TURN} calls of a turn are run.")
         if self.turns >= self.params.max_turns:
             return self.end(StopReason.MAX_TURNS)
-        if self._clock() - self._started > self.params.trajectory_timeout_s:
+        if self.seconds_left <= 0:
             return self.end(StopReason.TIMEOUT)
         observation = cut_text("\n".join(observations), self._budget.bytes)
         if self.turns == self.params.max_turns - 1:
@@ -172,16 +193,18 @@ class Episode:
         self._messages.append(observation_message(observation))
         return Step(observation, None)
 
-    def _execute(self, call: ToolCall) -> list[StatementResult]:
+    def _execute(self, call: ToolCall, seconds_left: float) -> list[StatementResult]:
         assert self._lease is not None
         self._last_sql = call.sql
-        results = self._lease.execute(call.sql, timeout_s=self.params.statement_timeout_s)
+        statement_s = self.params.statement_timeout_s
+        results = self._lease.execute(
+            call.sql,
+            timeout_s=min(statement_s, seconds_left),
+            script_timeout_s=min(SCRIPT_FACTOR * statement_s, seconds_left),
+        )
         self.sql_seconds += sum(result.elapsed_s for result in results)
-        self.tool_errors += any(result.status != "ok" for result in results)
+        self.tool_errors += not results or any(result.status != "ok" for result in results)
         return results
-
-    def _observe(self, results: list[StatementResult], *, calls: int) -> str:
-        return neutral(render(results, self._budget.share(calls)))
 
     def _preprocess(self) -> None:
         assert self._lease is not None

@@ -74,16 +74,21 @@ def _parse(body: str, *, closed: bool) -> ToolCall | MalformedCall:
         return MalformedCall('the tool call is not valid JSON; write {"name": ..., "arguments": {"sql": ...}}.')
     if not isinstance(call, dict) or not isinstance(call.get("name"), str) or not isinstance(arguments, dict):
         return MalformedCall('a tool call needs "name" and "arguments": {"name": ..., "arguments": {"sql": ...}}.')
-    if call["name"] not in (EXECUTE, SUBMIT):
-        return MalformedCall(f"there is no tool {call['name'][:40]!r}; the tools are {EXECUTE} and {SUBMIT}.")
-    sql = arguments.get("sql")
+    return check_call(call["name"], arguments)
+
+
+def check_call(name: str, arguments: Any) -> ToolCall | MalformedCall:
+    """A call whose JSON has been read already. Never raises."""
+    if name not in (EXECUTE, SUBMIT):
+        return MalformedCall(f"there is no tool {name[:40]!r}; the tools are {EXECUTE} and {SUBMIT}.")
+    sql = arguments.get("sql") if isinstance(arguments, dict) else None
     if not isinstance(sql, str):
-        return MalformedCall(f'{call["name"]} needs the argument "sql", a string.')
+        return MalformedCall(f'{name} needs the argument "sql", a string.')
     if not sql.strip():
-        return MalformedCall(f"{call['name']} got empty SQL.")
+        return MalformedCall(f"{name} got empty SQL.")
     if "\0" in sql or not _encodable(sql):
         return MalformedCall("the SQL holds characters that are not text.")
-    return ToolCall(call["name"], sql)
+    return ToolCall(name, sql)
 
 
 def _encodable(text: str) -> bool:

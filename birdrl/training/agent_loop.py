@@ -1,95 +1,30 @@
-"""Rollouts of stages 3 and 4 in verl's agent-loop worker: one trajectory on one private replica.
+"""Rollouts in verl's agent-loop worker: one trajectory on one private replica.
 
-Token in, token out: the ids that the policy sampled are the ids that are trained on, and nothing is ever tokenised
-again. The response mask is 1 exactly on sampled tokens.
+Used by stages 3 and 4, and by anybody's verl run through its configuration (docs/plug_and_play.md). The response mask
+is 1 exactly on sampled tokens.
 """
 
 from __future__ import annotations
 
 import asyncio
 import functools
-import re
 import time
 import uuid
-from collections.abc import Awaitable
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
-from pathlib import Path
 from typing import Any
 
 from verl.experimental.agent_loop.agent_loop import AgentLoopBase, AgentLoopMetrics, AgentLoopOutput
 
 from birdrl.agent.episode import Episode, StopReason
-from birdrl.agent.tools import TOOLS
-from birdrl.errors import GoldError, InfraError
+from birdrl.agent.tools import EXECUTE, SUBMIT, TOOLS
+from birdrl.errors import GoldError, InfraError, InputError
 from birdrl.gym.instance import Instance
-from birdrl.gym.templates import TemplateStore
-from birdrl.rewards.execution import Blame, ExecutionScorer
-from birdrl.sql.lease import Lease
-from birdrl.sql.pool import PoolConfig, PoolCounters, ReplicaPool
-from birdrl.training.rollout_settings import RolloutSettings, append_record, sampling_seed
-from birdrl.training.tokens import prompt_ids, suffix_ids
-
-MAX_REPLICAS = 64
-
-
-class RolloutEnvironment:
-    """Databases, replicas and scorer of one rollout process."""
-
-    def __init__(self, settings: RolloutSettings) -> None:
-        self.settings = settings
-        agent = settings.agent
-        self.store = TemplateStore(Path(settings.templates))
-        # Every trajectory of a step holds a replica while the policy generates for all of them together: fewer
-        # replicas than trajectories would make batches small. Scoring has a pool of its own, so that a trajectory
-        # that waits for its score never waits for one that holds a replica.
-        replicas = min(MAX_REPLICAS, settings.trajectories_per_step) if settings.tools else 0
-        limits: dict[str, Any] = {
-            "statement_timeout_s": agent.statement_timeout_s,
-            "acquire_timeout_s": agent.trajectory_timeout_s,
-            "lease_timeout_s": 2 * agent.trajectory_timeout_s,
-        }
-        if settings.agent_workers > 1:  # each holds its share of the replicas (Appendix B.5)
-            replicas = max(replicas, settings.agent_workers) if replicas else 0
-            limits |= {"agent_workers": settings.agent_workers, "agent_worker": agent_worker_number()}
-        self.replicas = ReplicaPool(PoolConfig(workers=replicas, **limits)) if replicas else None
-        scoring = ReplicaPool(PoolConfig(workers=max(agent.workers, settings.agent_workers), **limits))
-        self.scorer = ExecutionScorer(self.store, scoring)
-        self._pools = {"scoring": scoring} | ({"tools": self.replicas} if self.replicas else {})
-        self._counted = {name: PoolCounters() for name in self._pools}
-
-    async def acquire(self, trajectory_id: str, instance: Instance) -> Lease | None:
-        if self.replicas is None:
-            return None
-        return await self.replicas.acquire_async(trajectory_id, self.store.path(instance.db_id))
-
-    def take_counters(self) -> dict[str, dict[str, float]]:
-        """Per pool, what it counted since the last call: every event is handed out once, so records add up."""
-        now = {name: pool.counters for name, pool in self._pools.items()}
-        taken = {name: asdict(now[name].since(self._counted[name])) for name in now}
-        self._counted = now
-        return taken
-
-
-def agent_worker_number() -> int:
-    """Which of the agent-loop processes this is, from 1: the engine says so in the name of the actor.
-
-    Raises InfraError outside such an actor: a guess could give two processes the same replicas.
-    """
-    import ray
-
-    name = ray.get_runtime_context().get_actor_name() or ""
-    found = re.fullmatch(r"agent_loop_worker_(\d+)_\w+", name)
-    if not found:
-        raise InfraError(
-            f"with more than one agent worker, each must be an actor of the engine's; this one is {name!r}"
-        )
-    return int(found[1]) + 1
-
-
-@functools.lru_cache(maxsize=1)
-def rollout_environment(settings_path: str) -> RolloutEnvironment:
-    """The environment of this process; made once."""
-    return RolloutEnvironment(RolloutSettings.read(settings_path))
+from birdrl.rewards.execution import Blame
+from birdrl.training.dialogue import Tokens, dialogue_for
+from birdrl.training.environment import rollout_environment
+from birdrl.training.rollout_settings import append_record, sampling_seed
+from birdrl.training.rows import instance_of, row_index
 
 
 @dataclass(frozen=True)
@@ -103,34 +38,28 @@ class Place:
 
 @dataclass
 class Trajectory:
-    """Tokens of a trajectory under way; `response`, `mask` and `log_probs` are equally long."""
+    """A trajectory under way: its tokens, the versions of the weights that wrote them, and where the time went."""
 
-    prompt: list[int]
-    response: list[int] = field(default_factory=list)
-    mask: list[int] = field(default_factory=list)
-    log_probs: list[float] = field(default_factory=list)
+    tokens: Tokens
     weight_versions: list[int] = field(default_factory=list)
     generate_s: float = 0.0
     tools_s: float = 0.0
 
-    def add_sampled(self, ids: list[int], log_probs: list[float]) -> None:
-        self.response += ids
-        self.mask += [1] * len(ids)
-        self.log_probs += log_probs
-
-    def add_given(self, ids: list[int]) -> None:
-        self.response += ids
-        self.mask += [0] * len(ids)
-        self.log_probs += [0.0] * len(ids)
-
 
 class SqlAgentLoop(AgentLoopBase):  # type: ignore[misc]
-    """verl makes one per trajectory (`agent_loop_config_path`, with `settings` naming the stage's settings file)."""
+    """verl makes one per trajectory (`agent_loop_config_path`, with `settings` naming a file of RolloutSettings).
 
-    def __init__(self, *args: Any, settings: str, **kwargs: Any) -> None:
+    Tools of `multi_turn.tool_config_path` replace the built-in descriptions, not what they do. Raises InputError when
+    the engine's configuration does not fit the settings.
+    """
+
+    def __init__(self, *args: Any, settings: str, tools: Any = None, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         self.environment = rollout_environment(settings)
         self.settings = self.environment.settings
+        self.settings.check_engine(self.config)
+        schemas = described_tools(tools.tools if tools else []) if self.settings.tools else None
+        self.dialogue = dialogue_for(self.tokenizer, self.continuous_token_builder, schemas)
 
     async def run(self, sampling_params: dict[str, Any], **row: Any) -> AgentLoopOutput | list[AgentLoopOutput]:
         """One trajectory with its execution reward, or an empty list.
@@ -138,8 +67,10 @@ class SqlAgentLoop(AgentLoopBase):  # type: ignore[misc]
         An empty list takes the sample out of its GRPO group: the machinery or the instance failed, which says
         nothing about the policy. Every trajectory leaves a line in the stage's log; the sampler counts them.
         """
-        instance = Instance.model_validate_json(row["extra_info"]["instance"])
-        place = Place(int(row["global_steps"]), int(row["extra_info"]["index"]), int(row["session_id"]))
+        if "session_id" not in row:
+            raise InputError("birdrl's agent loop needs verl's V1 trainer; set trainer.use_v1=True")
+        instance = instance_of(row, scored=self.settings.reward_by == "birdrl")
+        place = Place(int(row["global_steps"]), row_index(row), int(row["session_id"]))
         output: AgentLoopOutput | list[AgentLoopOutput]
         record: dict[str, Any] = {"uid": str(row["uid"]), **asdict(place), "instance_id": instance.instance_id}
         try:
@@ -153,33 +84,37 @@ class SqlAgentLoop(AgentLoopBase):  # type: ignore[misc]
     async def _rollout(
         self, instance: Instance, messages: list[Any], sampling_params: dict[str, Any], place: Place
     ) -> tuple[AgentLoopOutput, dict[str, Any]]:
-        tools, agent = self.settings.tools, self.settings.agent
-        trajectory = Trajectory(prompt_ids(self.tokenizer, messages, TOOLS if tools else None))
-        if len(trajectory.prompt) > agent.max_prompt_tokens:
-            raise ValueError(f"{instance.instance_id}: prompt of {len(trajectory.prompt)} tokens; the data is stale")
+        agent = self.settings.agent
+        trajectory = Trajectory(Tokens(self.dialogue.start(messages)))
+        if len(trajectory.tokens.prompt) > agent.max_prompt_tokens:
+            raise GoldError(
+                f"{instance.instance_id}: its prompt has {len(trajectory.tokens.prompt)} tokens, "
+                f"agent.max_prompt_tokens allows {agent.max_prompt_tokens}; raise it or leave the row out"
+            )
         name = f"{instance.instance_id}/{place.step}/{place.session}/{uuid.uuid4().hex}"
         lease = await self.environment.acquire(name, instance)
         try:
-            episode = await asyncio.to_thread(Episode, instance, lease, agent, tools=tools)
-            deadline = time.monotonic() + agent.trajectory_timeout_s
+            make = functools.partial(Episode, instance, lease, agent, tools=self.settings.tools, prompt=messages)
+            episode = await self.environment.run(make)
             while episode.stop is None:
                 seed = sampling_seed(self.settings.seed, place.step, place.index, place.session, episode.turns)
-                await self._turn(episode, trajectory, {**sampling_params, "seed": seed}, name, deadline)
+                await self._turn(episode, trajectory, {**sampling_params, "seed": seed}, name)
         finally:
             if lease is not None:
-                await asyncio.to_thread(lease.release)
+                lease.release()
         if episode.blame is Blame.INFRA:
             raise InfraError(
                 f"{instance.instance_id}: the trajectory ended as {episode.stop} by no fault of the policy"
             )
         started = time.monotonic()
-        score = await asyncio.to_thread(self.environment.scorer.score, instance, episode.final_sql or [])
+        score = await self.environment.score(instance, episode.final_sql or [])
+        tokens = trajectory.tokens
         output = AgentLoopOutput(
-            prompt_ids=trajectory.prompt,
-            response_ids=trajectory.response,
-            response_mask=trajectory.mask,
-            response_logprobs=trajectory.log_probs,
-            reward_score=score.reward,
+            prompt_ids=tokens.prompt,
+            response_ids=tokens.response,
+            response_mask=tokens.mask,
+            response_logprobs=tokens.log_probs,
+            reward_score=None if score is None else score.reward,
             num_turns=episode.turns,
             metrics=AgentLoopMetrics(
                 generate_sequences=trajectory.generate_s,
@@ -189,60 +124,78 @@ class SqlAgentLoop(AgentLoopBase):  # type: ignore[misc]
             extra_fields={
                 "min_global_steps": min(trajectory.weight_versions),
                 "max_global_steps": max(trajectory.weight_versions),
+                # For a reward function of the engine's, which gets them in its extra_info.
+                "final_sql": episode.final_sql,
+                "stop": str(episode.stop),
+                "tool_calls": episode.tool_calls,
+                "tool_errors": episode.tool_errors,
             },
         )
         outcome = {
-            "blame": (episode.blame if episode.blame is not Blame.NONE else score.blame).value,
-            "reward": score.reward,
+            "blame": (episode.blame if episode.blame is not Blame.NONE or score is None else score.blame).value,
+            "reward": None if score is None else score.reward,
             "stop": str(episode.stop),
             "turns": episode.turns,
             "tool_calls": episode.tool_calls,
             "tool_errors": episode.tool_errors,
-            "response_tokens": sum(trajectory.mask),
+            "response_tokens": sum(tokens.mask),
             "final_sql": episode.final_sql,
-            "reason": score.reason,
+            "reason": "" if score is None else score.reason,
         }
         return output, outcome
 
-    async def _turn(
-        self, episode: Episode, trajectory: Trajectory, sampling_params: dict[str, Any], name: str, deadline: float
-    ) -> None:
+    async def _turn(self, episode: Episode, trajectory: Trajectory, sampling_params: dict[str, Any], name: str) -> None:
         """Sample one assistant turn, take it, and append what the environment answers."""
-        room = self.settings.response_tokens - len(trajectory.response)
-        sampling_params["max_tokens"] = min(self.settings.agent.max_response_tokens, room)
+        tokens = trajectory.tokens
+        room = self.settings.response_tokens - len(tokens.response)
+        limit = sampling_params["max_tokens"] = min(self.settings.agent.max_response_tokens, room)
         started = time.monotonic()
-        generated = await _before(
-            deadline,
-            self.server_manager.generate(
-                request_id=name,
-                prompt_ids=trajectory.prompt + trajectory.response,
-                sampling_params=sampling_params,
-            ),
-        )
-        trajectory.generate_s += time.monotonic() - started
+        try:
+            generated = await asyncio.wait_for(
+                self.server_manager.generate(
+                    request_id=name, prompt_ids=tokens.prompt + tokens.response, sampling_params=sampling_params
+                ),
+                max(0.1, episode.seconds_left),
+            )
+        except TimeoutError:
+            episode.end(StopReason.TIMEOUT)  # who is to blame depends on where the time went before
+            return
+        finally:
+            trajectory.generate_s += time.monotonic() - started
         ids = list(generated.token_ids)
-        if not ids:
-            raise InfraError(f"{name}: the rollout server returned no token")
-        trajectory.add_sampled(ids, list(generated.log_probs or [0.0] * len(ids)))
+        if not ids or generated.stop_reason == "aborted":
+            raise InfraError(f"{name}: the rollout server gave up after {len(ids)} tokens")
+        tokens.add_sampled(ids, list(generated.log_probs or [0.0] * len(ids)))
         trajectory.weight_versions.append(int(generated.extra_fields.get("global_steps") or 0))
-        ended = ids[-1] == self.tokenizer.eos_token_id
-        text = self.tokenizer.decode(ids[:-1] if ended else ids, skip_special_tokens=False)
+        marked = ids[-1] == self.tokenizer.eos_token_id
+        text = self.tokenizer.decode(ids[:-1] if marked else ids, skip_special_tokens=False)
         started = time.monotonic()
-        after = await asyncio.to_thread(episode.step, text)
+        after = await self.environment.run(functools.partial(episode.step, text))
         trajectory.tools_s += time.monotonic() - started
         if after.observation is None:
             return
-        given = suffix_ids(self.tokenizer, after.observation)
-        if not ended:  # cut at max_response_tokens: the environment closes the turn
-            given = [self.tokenizer.eos_token_id, *given]
-        if len(trajectory.response) + len(given) >= self.settings.response_tokens:
+        if not marked and len(ids) >= limit and not self.dialogue.closes_turns:
             episode.end(StopReason.TOKEN_LIMIT)
             return
-        trajectory.add_given(given)
+        longer = self.dialogue.observe(tokens, episode.transcript(), ended=marked)
+        if len(longer.response) >= self.settings.response_tokens:
+            episode.end(StopReason.TOKEN_LIMIT)
+            return
+        trajectory.tokens = longer
 
 
-async def _before(deadline: float, work: Awaitable[Any]) -> Any:
-    try:
-        return await asyncio.wait_for(work, max(0.1, deadline - time.monotonic()))
-    except TimeoutError as error:
-        raise InfraError("generation did not end within agent.trajectory_timeout_s; the machine is too slow") from error
+def described_tools(tools: Sequence[Any]) -> list[dict[str, Any]]:
+    """Schemas for the prompt: ours, or those of the engine's tool file. Raises InputError for other tools."""
+    if not tools:
+        return TOOLS
+    schemas = [tool.tool_schema.model_dump(exclude_unset=True, exclude_none=True) for tool in tools]
+    for schema in schemas:
+        function = schema["function"]
+        if function["name"] not in (EXECUTE, SUBMIT) or "sql" not in function["parameters"]["properties"]:
+            raise InputError(
+                f"multi_turn.tool_config_path: tool {function['name']!r}; this loop has {EXECUTE} and {SUBMIT}, each "
+                "with a parameter 'sql'"
+            )
+    if {schema["function"]["name"] for schema in schemas} != {EXECUTE, SUBMIT}:
+        raise InputError(f"multi_turn.tool_config_path: both {EXECUTE} and {SUBMIT} are needed")
+    return schemas

@@ -4,15 +4,14 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import transfer_queue as tq
 from transfer_queue import KVBatchMeta
 from verl.trainer.ppo.v1.replay_buffer import ReplayBuffer
 
 from birdrl.errors import InfraError
-from birdrl.files import read_jsonl
-from birdrl.training.rollout_settings import POOL_METRICS, RolloutSettings
+from birdrl.training.rollout_settings import POOL_METRICS, RolloutSettings, read_records
 
 POLL_INTERVAL_S = 0.2
 
@@ -28,12 +27,17 @@ class GroupSampler(ReplayBuffer):  # type: ignore[misc]
     def __init__(self, *, sampler_kwargs: Any, **kwargs: Any) -> None:
         super().__init__(sampler_kwargs=sampler_kwargs, poll_interval=POLL_INTERVAL_S, **kwargs)
         self.settings = RolloutSettings.read(sampler_kwargs["settings"])
+        self._log = Path(self.settings.log)
+        self._log_start = self._log.stat().st_size if self._log.exists() else 0  # what an earlier run left
 
     def sample(self, global_steps: int, partition_id: str, batch_size: int) -> tuple[KVBatchMeta, dict[str, Any]]:
         """A step's trajectories in an order fixed by data, and figures about them.
 
-        Raises InfraError above the failure cap and RuntimeError when a trajectory vanished without a trace.
+        Raises InfraError above the failure cap and RuntimeError when a trajectory vanished without a trace. Validation
+        is left to verl.
         """
+        if partition_id != "train":
+            return cast("tuple[KVBatchMeta, dict[str, Any]]", super().sample(global_steps, partition_id, batch_size))
         try:
             batch, metrics = super().sample(global_steps, partition_id, batch_size)
         except RuntimeError as error:
@@ -45,8 +49,7 @@ class GroupSampler(ReplayBuffer):  # type: ignore[misc]
         return batch, metrics
 
     def _check(self, step: int, arrived: int) -> list[dict[str, Any]]:
-        log = Path(self.settings.log)
-        records = [record for record in read_jsonl(log) if record["step"] == step] if log.exists() else []
+        records = [record for record in read_records(self._log, self._log_start) if record["step"] == step]
         return check_failures(records, arrived, self.settings)
 
     def _sorted(self, batch: KVBatchMeta) -> KVBatchMeta:
@@ -103,7 +106,8 @@ def step_metrics(records: list[dict[str, Any]]) -> dict[str, float]:
     }
     for name in ("turns", "tool_calls", "tool_errors"):
         metrics[f"rollout/{name}/mean"] = sum(record[name] for record in done) / len(done)
-    metrics["rollout/solved/mean"] = sum(record["reward"] == 1.0 for record in done) / len(done)
+    if all(record["reward"] is not None for record in done):  # None: the engine's reward function scores
+        metrics["rollout/solved/mean"] = sum(record["reward"] == 1.0 for record in done) / len(done)
     for stop, count in sorted(Counter(record["stop"] for record in done).items()):
         metrics[f"rollout/stop/{stop}"] = count / len(done)
     return metrics | pool_metrics(records)

@@ -30,11 +30,18 @@ class FakeLease:
     def __init__(self, answer: Callable[[str], list[StatementResult]] | None = None) -> None:
         self.answer = answer or (lambda script: [ok(script, ("n",), ((1,),))])
         self.scripts: list[str] = []
+        self.limits: list[tuple[float | None, float | None]] = []
 
     def execute(
-        self, script: str, *, timeout_s: float | None = None, max_rows: int | None = None
+        self,
+        script: str,
+        *,
+        timeout_s: float | None = None,
+        max_rows: int | None = None,
+        script_timeout_s: float | None = None,
     ) -> list[StatementResult]:
         self.scripts.append(script)
+        self.limits.append((timeout_s, script_timeout_s))
         return self.answer(script)
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
@@ -146,15 +148,58 @@ def test_preprocess_runs_first_and_its_failure_is_the_instances_fault(instance, 
         episode(prepared, agent_params, FakeLease(lambda script: [failed(script, "error", "exists")]))
 
 
-def test_running_out_of_time_is_blamed_by_where_the_time_went(instance, agent_params):
-    times = iter([0.0, 1000.0])
-    ep = episode(instance, agent_params, clock=lambda: next(times))
+class Clock:
+    """Stands still until it is moved."""
+
+    def __init__(self) -> None:
+        self.now = 0.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+def slow(clock, seconds, elapsed_s):
+    """A lease on which a script takes `seconds` of the clock, `elapsed_s` of them inside SQLite."""
+
+    def answer(script):
+        clock.now += seconds
+        return [replace(ok(script, ("n",), ((1,),)), elapsed_s=elapsed_s)]
+
+    return FakeLease(answer)
+
+
+@pytest.mark.parametrize(("in_sql", "blame"), [(1.0, Blame.INFRA), (490.0, Blame.NONE)])
+def test_running_out_of_time_is_blamed_by_where_the_time_went(instance, agent_params, in_sql, blame):
+    clock = Clock()
+    params = agent_params.model_copy(update={"trajectory_timeout_s": 500.0})
+    ep = episode(instance, params, slow(clock, 600.0, in_sql), clock=clock)
     assert ep.step(RUN).stop is StopReason.TIMEOUT
-    assert ep.blame is Blame.INFRA
-    times = iter([0.0, 1000.0])
-    ep = episode(instance, agent_params.model_copy(update={"trajectory_timeout_s": 0.01}), clock=lambda: next(times))
-    assert ep.step(RUN).stop is StopReason.TIMEOUT
-    assert ep.blame is Blame.NONE
+    assert ep.blame is blame
+
+
+def test_sql_gets_no_more_time_than_the_trajectory_has_left(instance, agent_params):
+    clock = Clock()
+    params = agent_params.model_copy(update={"trajectory_timeout_s": 10.0, "statement_timeout_s": 4.0, "max_turns": 9})
+    lease = slow(clock, 3.0, 3.0)
+    ep = episode(instance, params, lease, clock=clock)
+    assert ep.step(RUN).stop is None
+    assert ep.step(RUN * 4).stop is StopReason.TIMEOUT
+    assert lease.limits == [(4.0, 10.0), (4.0, 7.0), (4.0, 4.0), (1.0, 1.0)], "the fourth call of the turn is not run"
+    assert ep.blame is Blame.NONE, "the time went into its SQL: what it ran last is scored"
+
+
+def test_a_submission_written_in_time_counts_however_slow_the_call_before_it_was(instance, agent_params):
+    clock = Clock()
+    ep = episode(instance, agent_params, slow(clock, 1000.0, 1000.0), clock=clock)
+    assert ep.step(RUN + SUBMIT).stop is StopReason.SUBMITTED
+
+
+def test_preprocessing_is_not_the_policys_time(instance, agent_params):
+    clock = Clock()
+    prepared = instance.model_copy(update={"preprocess_sql": ["CREATE TABLE t(x)"]})
+    ep = episode(prepared, agent_params, slow(clock, 100.0, 100.0), clock=clock)
+    assert ep.seconds_left == agent_params.trajectory_timeout_s
+    assert ep.sql_seconds == 0
 
 
 def test_single_turn_answers_need_no_lease(instance, agent_params):

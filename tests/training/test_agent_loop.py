@@ -3,112 +3,42 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
-from toy_shop import BAD_GOLD, BOUNDARY, UPDATE, build_store
+from toy_shop import BAD_GOLD, BOUNDARY, UPDATE
 
-from birdrl.agent.prompting import load_prompts
 from birdrl.agent.templating import observation_suffix
-from birdrl.agent.tools import TOOLS, format_tool_call
+from birdrl.agent.tools import TOOLS
 from birdrl.errors import InfraError
 from birdrl.files import read_jsonl
-from birdrl.gym.instance import Instance
 from birdrl.params import Params
-from birdrl.training.rollout_settings import RolloutSettings
+from training.scripted import GOOD, SAMPLING, Harness, Script, ScriptedServer, call
 
 pytest.importorskip("verl")
 
-GOOD = "SELECT id FROM orders WHERE price >= 20"
-
-
-def call(sql: str, name: str = "execute_sql") -> str:
-    return format_tool_call(name, sql)
-
-
-class ScriptedServer:
-    """Answers with the next text of a script, ended by the end mark unless the text is marked as cut."""
-
-    def __init__(self, tokenizer: Any, script: list[str | Exception], delay_s: float = 0.0) -> None:
-        self.tokenizer, self.script, self.delay_s = tokenizer, list(script), delay_s
-        self.calls: list[dict[str, Any]] = []
-
-    async def generate(self, request_id: str, *, prompt_ids: list[int], sampling_params: dict[str, Any]) -> Any:
-        from verl.workers.rollout.replica import TokenOutput
-
-        await asyncio.sleep(self.delay_s)
-        self.calls.append({"prompt_ids": list(prompt_ids), **sampling_params})
-        text = self.script.pop(0)
-        if isinstance(text, Exception):
-            raise text
-        ids = self.tokenizer.encode(text.removesuffix("<cut>"), add_special_tokens=False)
-        ids = ids if text.endswith("<cut>") else [*ids, self.tokenizer.eos_token_id]
-        ids = ids[: sampling_params["max_tokens"]]
-        extra = {"min_global_steps": 4, "max_global_steps": 4, "global_steps": 4}
-        return TokenOutput(token_ids=ids, log_probs=[-0.5] * len(ids), extra_fields=extra)
-
-
-class Harness:
-    def __init__(self, tmp_path: Path, tokenizer: Any, params: Params) -> None:
-        self.folder, self.tokenizer, self.params = tmp_path, tokenizer, params
-        (tmp_path / "templates").mkdir()
-        self.store = build_store(tmp_path / "templates")
-        self.log = tmp_path / "log.jsonl"
-
-    def run(
-        self, script: list[str | Exception], instance: Instance = BOUNDARY, *, tools: bool = True, delay_s: float = 0.0,
-        **agent: Any,
-    ) -> tuple[Any, ScriptedServer, Any]:  # fmt: skip
-        """(output, server, the loop's environment)"""
-        from hydra import compose, initialize_config_module
-        from verl.experimental.agent_loop.agent_loop import DictConfigWrap, ToolListWrap
-        from verl.utils.dataset.rl_dataset import RLHFDataset
-
-        from birdrl.training.agent_loop import SqlAgentLoop, rollout_environment
-
-        with initialize_config_module("verl.trainer.config", version_base=None):
-            config = compose("ppo_trainer", [])
-        limits = {"max_response_tokens": 64, "max_trajectory_tokens": 400, **agent}
-        settings = RolloutSettings(
-            agent=self.params.agent.model_copy(update=limits), tools=tools, templates=str(self.store.folder), seed=3,
-            group_size=2, prompts_per_step=1, max_failure_share=0.02, log=str(self.log),
-        )  # fmt: skip
-        path = self.folder / "settings.json"
-        settings.write(path)
-        rollout_environment.cache_clear()
-        server = ScriptedServer(self.tokenizer, script, delay_s)
-        prompts, schema = load_prompts("compact"), self.store.schema("shop")
-        messages = prompts.agentic(instance, schema) if tools else prompts.reasoning(instance, schema)
-
-        async def go() -> Any:
-            loop = SqlAgentLoop(
-                trainer_config=DictConfigWrap(config), server_manager=server, tokenizer=self.tokenizer, processor=None,
-                dataset_cls=RLHFDataset, data_config=DictConfigWrap(config.data), hf_model_type="qwen2",
-                tools=ToolListWrap([]), settings=str(path), name="birdrl",
-            )  # fmt: skip
-            return await loop.run(
-                {"temperature": 1.0, "top_p": 1.0, "top_k": -1, "logprobs": True},
-                extra_info={"index": 5, "instance": instance.model_dump_json()},
-                raw_prompt=messages, global_steps=2, session_id=1, uid="u",
-            )  # fmt: skip
-
-        output = asyncio.run(go())
-        environment = rollout_environment(str(path))
-        return output, server, environment
-
-    def record(self) -> dict[str, Any]:
-        return list(read_jsonl(self.log))[-1]
-
-    def text(self, output: Any, mask: int) -> str:
-        return self.tokenizer.decode(
-            [t for t, m in zip(output.response_ids, output.response_mask, strict=True) if m == mask]
-        )
+SLOW = "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n) SELECT COUNT(*) FROM n"
 
 
 @pytest.fixture
-def harness(tmp_path: Path, tokenizer: Any, params: Params) -> Harness:
-    return Harness(tmp_path, tokenizer, params)
+def harness(tmp_path: Path, tokenizer: Any, params: Params) -> Iterator[Harness]:
+    harness = Harness(tmp_path, tokenizer, params)
+    yield harness
+    harness.close()
+
+
+def free_replicas(environment: Any) -> int:
+    """How many replicas can be leased right now."""
+    leases = []
+    try:
+        for number in range(environment.replicas.config.workers):
+            leases.append(environment.replicas.acquire(f"probe-{number}", environment.store.path("shop")))
+    finally:
+        for lease in leases:
+            lease.release()
+    return len(leases)
 
 
 def test_the_mask_is_one_exactly_on_sampled_tokens(harness: Harness) -> None:
@@ -179,7 +109,7 @@ def test_an_agent_worker_is_told_its_number_or_refuses(monkeypatch: pytest.Monke
         ([call("SELEC"), call("no_such(", "submit_solution")], "submitted", 0.0),
     ],
 )
-def test_how_trajectories_end(harness: Harness, script: list[str | Exception], stop: str, reward: float) -> None:
+def test_how_trajectories_end(harness: Harness, script: Script, stop: str, reward: float) -> None:
     output, _, _ = harness.run(script)
     assert (harness.record()["stop"], output.reward_score) == (stop, reward)
     assert harness.record()["blame"] in ("none", "policy")
@@ -220,10 +150,112 @@ def test_gold_and_infra_failures_leave_the_group_and_a_record(harness: Harness) 
     assert environment.replicas.counters.leases == 1
 
 
+@pytest.mark.parametrize(
+    ("turn", "seen"),
+    [
+        (call("SELECT 1", "drop_table"), "there is no tool 'drop_table'"),
+        ('<tool_call>\n{"name": "execute_sql", \n</tool_call>', "not valid JSON"),
+        (
+            '<tool_call>\n{"name": "execute_sql", "arguments": {"query": "SELECT 1"}}\n</tool_call>',
+            "needs the argument",
+        ),
+        (call("  "), "got empty SQL"),
+        (call("-- nothing"), "no SQL statement found"),
+        (call("SELECT nope FROM orders"), "no such column: nope"),
+    ],
+)
+def test_a_call_that_is_no_good_is_answered_and_the_trajectory_goes_on(harness: Harness, turn: str, seen: str) -> None:
+    output, _, _ = harness.run([turn, call(GOOD, "submit_solution")])
+    assert seen in harness.text(output, 0)
+    assert (output.reward_score, harness.record()["tool_errors"]) == (1.0, 1)
+
+
+def test_several_calls_of_a_turn_are_answered_in_order_in_one_message(harness: Harness) -> None:
+    turn = call("CREATE TABLE marks(n)") + call("INSERT INTO marks VALUES (7)") + call("SELECT n AS mark FROM marks")
+    output, _, environment = harness.run([turn, call(GOOD, "submit_solution")], max_response_tokens=200)
+    given = harness.text(output, 0)
+    assert given.count("<tool_response>") == 1
+    assert "OK\nOK (1 row changed)\nmark\n7" in given
+    assert (harness.record()["tool_calls"], output.num_turns, output.reward_score) == (4, 2, 1.0)
+    assert environment.replicas.counters.leases == 1
+
+
+def test_a_submission_beside_other_calls_ends_the_trajectory(harness: Harness) -> None:
+    turn = call("SELECT 1") + call(GOOD, "submit_solution") + call("DROP TABLE orders")
+    output, server, _ = harness.run([turn], max_response_tokens=200)
+    assert (output.reward_score, len(server.calls), harness.record()["tool_calls"]) == (1.0, 1, 2)
+
+
 def test_generation_that_takes_too_long_is_not_the_policys_fault(harness: Harness) -> None:
-    output, _, _ = harness.run([call(GOOD)], delay_s=5.0, trajectory_timeout_s=0.2)
+    output, _, environment = harness.run([call(GOOD), 5.0, call("late", "submit_solution")], trajectory_timeout_s=0.4)
     assert output == []
     assert harness.record()["blame"] == "infra"
+    assert free_replicas(environment) == 2
+
+
+def test_sql_that_uses_up_the_time_is_the_policys_fault(harness: Harness) -> None:
+    script = [call(GOOD), call(SLOW), 5.0, call("late", "submit_solution")]
+    output, server, environment = harness.run(script, trajectory_timeout_s=1.0, statement_timeout_s=1.6)
+    assert harness.record() | {"stop": "timeout", "blame": "policy", "reward": 0.0} == harness.record()
+    assert output.reward_score == 0.0
+    assert len(server.calls) == 2, "its SQL was cut at the trajectory's limit, so there was no further turn"
+    assert free_replicas(environment) == 2
+
+
+def test_generation_cut_after_slow_sql_is_the_policys_fault(harness: Harness) -> None:
+    script = [call(SLOW), 5.0, call("late", "submit_solution")]
+    output, server, environment = harness.run(script, trajectory_timeout_s=1.5, statement_timeout_s=1.0)
+    assert (harness.record()["stop"], harness.record()["blame"]) == ("timeout", "policy")
+    assert len(server.calls) == 2
+    assert output.response_mask[-1] == 0, "it waited for an answer to its observation"
+    assert free_replicas(environment) == 2
+
+
+def test_a_cancelled_trajectory_leaves_nothing_behind(harness: Harness) -> None:
+    environment = harness.configure(agent={"statement_timeout_s": 1.0})
+
+    async def go() -> None:
+        for script in ([60.0, "never"], [call(SLOW), "never"]):  # while it writes, while its SQL runs
+            server = ScriptedServer(harness.tokenizer, script)
+            running = asyncio.create_task(harness.loop(server).run(dict(SAMPLING), **harness.row(BOUNDARY)))
+            await asyncio.sleep(0.3)
+            running.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await running
+
+    asyncio.run(go())
+    assert free_replicas(environment) == 2
+    assert not harness.log.exists()
+
+
+def test_many_trajectories_share_few_replicas_and_see_only_their_own_changes(harness: Harness) -> None:
+    environment = harness.configure(group_size=2)
+    sessions = 12
+
+    async def one(number: int) -> Any:
+        mark = f"INSERT INTO orders VALUES ({100 + number}, 1, {number})"
+        look = "SELECT GROUP_CONCAT(id) AS ids FROM orders WHERE id >= 100"
+        server = ScriptedServer(harness.tokenizer, [call(mark), call(look), call(GOOD, "submit_solution")])
+        row = harness.row(BOUNDARY, session=number)
+        return await harness.loop(server).run(dict(SAMPLING), **row)
+
+    async def go() -> list[Any]:
+        return await asyncio.gather(*(one(number) for number in range(sessions)))
+
+    outputs = asyncio.run(go())
+    assert [output.reward_score for output in outputs] == [1.0] * sessions
+    for number, output in enumerate(outputs):
+        assert f"ids\n{100 + number}\n" in harness.text(output, 0)
+    counters = environment.replicas.counters
+    assert (counters.leases, counters.resets >= sessions - 2) == (sessions, True)
+    assert sorted(record["session"] for record in read_jsonl(harness.log)) == list(range(sessions))
+
+
+def test_a_prompt_that_is_too_long_is_the_rows_fault(harness: Harness) -> None:
+    output, server, _ = harness.run([], max_prompt_tokens=32)
+    assert (output, server.calls) == ([], [])
+    assert harness.record()["blame"] == "gold"
+    assert "agent.max_prompt_tokens allows 32" in harness.record()["reason"]
 
 
 def test_an_unknown_error_is_not_hidden(harness: Harness) -> None:
