@@ -6,13 +6,12 @@ import os
 import time
 from pathlib import Path
 
-from birdrl.sql.storage import Template
-
 from benchmarks._databases import selects
 from benchmarks._harness import children, memory_of, shown_bytes
 from birdrl.errors import InfraError
 from birdrl.sql.pool import PoolConfig, ReplicaPool
 from birdrl.sql.session import Session
+from birdrl.sql.storage import Template
 
 START_S = 120.0
 QUOTA_BYTES = 64 << 20

@@ -53,5 +53,5 @@ def instance_of(row: Mapping[str, Any], *, scored: bool) -> Instance:
         query="",
         issue_sql=[],
         preprocess_sql=[prepare] if isinstance(prepare, str) else list(prepare if prepare is not None else ()),
-        sol_sql=[truth] if scored else [],
+        sol_sql=[str(truth)] if scored else [],
     )
