@@ -37,8 +37,7 @@ class WorkerProcess:
 
         `folder`: descriptor of the folder it lives in. `copies`: whether its replicas are files. Raises InfraError.
         """
-        ours, theirs = socket.socketpair()
-        progress = create_progress()
+        ours, theirs, progress = _connections()
         # Isolated start without site: imports exactly what this process would import, in a few milliseconds.
         # Absolute, because the worker leaves this folder.
         paths = [str(Path(__file__).resolve().parents[2]), *(os.path.abspath(path) for path in sys.path if path)]
@@ -129,3 +128,17 @@ class WorkerProcess:
             return InfraError(f"SQL worker {self.pid} closed its connection without ending")
         how = f"signal {-code}" if code < 0 else f"exit status {code}"
         return InfraError(f"SQL worker {self.pid} died ({how}); see its message on standard error, if any")
+
+
+def _connections() -> tuple[socket.socket, socket.socket, int]:
+    """Both ends of a worker's channel, and its progress memory. Raises InfraError."""
+    try:
+        progress = create_progress()
+    except OSError as error:
+        raise InfraError(f"cannot make the shared memory of an SQL worker: {error}") from error
+    try:
+        ours, theirs = socket.socketpair()
+    except OSError as error:
+        os.close(progress)
+        raise InfraError(f"cannot make the socket of an SQL worker: {error}") from error
+    return ours, theirs, progress

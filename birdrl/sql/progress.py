@@ -38,7 +38,11 @@ class WorkerState:
 def create_progress() -> int:
     """The descriptor of a new, empty progress memory."""
     fd = os.memfd_create("birdrl-progress")
-    os.ftruncate(fd, PROGRESS_BYTES)
+    try:
+        os.ftruncate(fd, PROGRESS_BYTES)
+    except OSError:
+        os.close(fd)
+        raise
     return fd
 
 

@@ -40,7 +40,8 @@ def instance_of(row: Mapping[str, Any], *, scored: bool) -> Instance:
     if not isinstance(extra.get("db_id"), str):
         raise InputError(f"{where}: names no database; {_FORMS}")
     truth = (row.get("reward_model") or {}).get("ground_truth")
-    if scored and not (isinstance(truth, str) and truth.strip()):
+    truth = truth if isinstance(truth, str) and truth.strip() else None
+    if scored and truth is None:
         raise InputError(
             f"{where}: reward_model.ground_truth holds no SQL to score against; add it, or set reward_by: engine"
         )
@@ -53,5 +54,5 @@ def instance_of(row: Mapping[str, Any], *, scored: bool) -> Instance:
         query="",
         issue_sql=[],
         preprocess_sql=[prepare] if isinstance(prepare, str) else list(prepare if prepare is not None else ()),
-        sol_sql=[str(truth)] if scored else [],
+        sol_sql=[truth] if scored and truth else [],
     )

@@ -93,6 +93,8 @@ def limited_file_size(size: int) -> Iterator[None]:
 
 def test_a_disk_that_is_full_when_copies_are_made(template: Path, tmp_path: Path) -> None:
     with ReplicaPool(PoolConfig(workers=2, strategy="copy", folder=tmp_path)) as pool:
+        for replica in pool._replicas:
+            replica.process.result(60)  # their shared memory is a file, too
         with (
             limited_file_size(template.stat().st_size // 2),
             pytest.raises(InfraError, match=f"cannot write a copy of {template}.*free space in {tmp_path}"),
