@@ -14,6 +14,7 @@ from datetime import date
 from decimal import ROUND_HALF_UP, Decimal
 from typing import Any
 
+MAX_ROWS = 10_000  # of a query; the rest is cut off without a word
 _BLOCK_COMMENT = re.compile(r"/\*.*?\*/", re.DOTALL)
 _LINE_COMMENT = re.compile(r"--.*?(\r\n|\r|\n)")
 _BLANK_LINES = re.compile(r"\n\s*\n+")
@@ -102,7 +103,7 @@ def _rounded(value: Any, places: int) -> Any:
     return value
 
 
-def results_match(predicted: Iterable[Iterable[Any]], gold: Iterable[Iterable[Any]], ordered: bool) -> bool:
+def results_match(predicted: Sequence[Iterable[Any]], gold: Sequence[Iterable[Any]], ordered: bool) -> bool:
     """The comparison inside `ex_base`: an empty result on either side never matches."""
     left, right = preprocess_results(predicted), preprocess_results(gold)
     if not left or not right:

@@ -14,6 +14,7 @@ from birdrl.compare.lexer import Token, tokens
 _AFTER_OUTPUT = frozenset(("FROM", "WHERE", "GROUP", "HAVING", "WINDOW", "ORDER", "LIMIT"))
 _COMPOUND = frozenset(("UNION", "INTERSECT", "EXCEPT"))
 _STATEMENTS = frozenset(("SELECT", "VALUES", "INSERT", "REPLACE", "UPDATE", "DELETE"))
+_DATE_FUNCTIONS = frozenset(("DATE", "TIME", "DATETIME", "JULIANDAY", "UNIXEPOCH"))
 _AGGREGATES = frozenset(("AVG", "COUNT", "GROUP_CONCAT", "MAX", "MIN", "SUM", "TOTAL"))
 
 
@@ -99,6 +100,20 @@ def uses(sql: str, wanted: str) -> bool:
     needle = [(token.kind, token.text.lower()) for token in tokens(wanted)]
     hay = [(token.kind, token.text.lower()) for token in tokens(sql)]
     return bool(needle) and any(hay[i : i + len(needle)] == needle for i in range(len(hay) - len(needle) + 1))
+
+
+def depends_on_clock(sql: str) -> bool:
+    """Whether a text reads the current date or time: CURRENT_..., 'now', or a date function without arguments."""
+    found = list(tokens(sql))
+    for index, token in enumerate(found):
+        if token.kind == "string" and token.text.lower() == "'now'":
+            return True
+        if token.kind == "word" and token.text in ("CURRENT_DATE", "CURRENT_TIME", "CURRENT_TIMESTAMP"):
+            return True
+        empty_call = [t.text for t in found[index + 1 : index + 3]] == ["(", ")"]
+        if token.kind == "word" and token.text in _DATE_FUNCTIONS and empty_call:
+            return True
+    return False
 
 
 class _Call:
