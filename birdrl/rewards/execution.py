@@ -19,11 +19,11 @@ from birdrl.compare.syntax import without_output_rounds
 from birdrl.errors import GoldError, InfraError
 from birdrl.gym.instance import FeatureTest, PlanTest, PythonTest, ResultTest, StateTest, TestCase
 from birdrl.rewards.gold import Gold, GoldStore, Reference, Templates, last_table
-from birdrl.rewards.testcases import SandboxConfig, TestSandbox
 from birdrl.sql.compare import tables_equal
 from birdrl.sql.lease import SCRIPT_FACTOR, Lease
 from birdrl.sql.pool import ReplicaPool, unique_trajectory_id
 from birdrl.sql.results import PolicySqlError, StatementResult, Status
+from birdrl.testcases import SandboxConfig, TestSandbox
 
 
 class Scorable(Protocol):
@@ -218,7 +218,9 @@ class ExecutionScorer:
             return "" if same else "another database state than the solution's"
         if isinstance(test, PlanTest):
             return _plan_failure(lease, test, test.query_sql or results[-1].sql)
-        return _feature_failure(lease, test, pred_sql)
+        if isinstance(test, FeatureTest):
+            return _feature_failure(lease, test, pred_sql)
+        raise TypeError(f"a test of kind {test.kind} is not judged here")
 
     def _in_sandbox(
         self, instance: Scorable, pred_sql: Sequence[str], group: dict[int, TestCase], gold: Gold

@@ -56,7 +56,7 @@ class Judge:
         self._pool = pool
         self._gold = gold
         self._scorer = ExecutionScorer(templates, pool, gold=gold)
-        self._issue_passes: dict[str, bool] = {}
+        self._issue_passes: dict[tuple[str, tuple[str, ...]], bool] = {}
 
     def close(self) -> None:
         self._scorer.close()
@@ -91,11 +91,11 @@ class Judge:
 
     def _compat(self, task: Task, sqls: Sequence[str], tests: list[str], strict: int, start: float) -> Verdict:
         """The public evaluator: the issue must fail, then the prediction must pass, on one database each."""
-        if task.instance_id not in self._issue_passes:
-            issue_passes = bool(task.issue_sql) and self._run_public(task, task.issue_sql, tests)[0]
-            self._issue_passes[task.instance_id] = issue_passes
+        key = (task.instance_id, task.issue_sql)
+        if key not in self._issue_passes:
+            self._issue_passes[key] = bool(task.issue_sql) and self._run_public(task, task.issue_sql, tests)[0]
         right, reason, passed, status = self._run_public(task, sqls, tests)
-        if self._issue_passes[task.instance_id]:
+        if self._issue_passes[key]:
             right, reason = False, "the public evaluator fails the instance: its issue SQL passes all tests"
         return Verdict(
             1 if right else 0, reason, status, "none" if right else "policy", passed, len(tests), strict,

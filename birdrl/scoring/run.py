@@ -42,7 +42,7 @@ def score_all(
     by_id = {task.instance_id: task for task in tasks}
     groups = [(by_id[name], list(group)) for name, group in groupby(predictions, lambda p: p.instance_id)]
     with ThreadPoolExecutor(workers) as threads:
-        for rows in threads.map(lambda group: _score_instance(*group, judge, schema, extras), groups):
+        for rows in threads.map(lambda group: _score_instance(group[0], group[1], judge, schema, extras), groups):
             yield from rows
 
 

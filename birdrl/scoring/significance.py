@@ -7,6 +7,8 @@ from math import comb
 
 import numpy as np
 
+_CHUNK = 1_000_000  # values drawn at a time
+
 
 def bootstrap_interval(
     values: Sequence[float], *, seed: int = 0, resamples: int = 10_000, level: float = 0.95
@@ -19,7 +21,13 @@ def bootstrap_interval(
         raise ValueError("no values")
     sample = np.asarray(values, dtype=float)
     rng = np.random.default_rng(seed)
-    means = np.fromiter((rng.choice(sample, sample.size).mean() for _ in range(resamples)), float, resamples)
+    chunk = max(1, _CHUNK // sample.size)
+    means = np.concatenate(
+        [
+            rng.choice(sample, (min(chunk, resamples - start), sample.size)).mean(axis=1)
+            for start in range(0, resamples, chunk)
+        ]
+    )
     low, high = np.quantile(means, [(1 - level) / 2, (1 + level) / 2])
     return float(low), float(high)
 
@@ -33,4 +41,5 @@ def mcnemar_exact(only_first: int, only_second: int) -> float:
         raise ValueError(f"counts cannot be negative: {only_first}, {only_second}")
     n = only_first + only_second
     tail = sum(comb(n, i) for i in range(min(only_first, only_second) + 1))
-    return min(1.0, 2 * tail / 2**n)
+    chance: float = 2 * tail / 2**n
+    return min(1.0, chance)

@@ -12,8 +12,8 @@ from collections.abc import Hashable, Sequence
 from typing import Literal
 
 import numpy as np
-from scipy.optimize import linear_sum_assignment
-from scipy.sparse import csr_array
+from scipy.optimize import linear_sum_assignment  # type: ignore[import-untyped]
+from scipy.sparse import csr_array  # type: ignore[import-untyped]
 
 Row = tuple[Hashable, ...]
 Variant = Literal["bird", "assigned"]
@@ -47,23 +47,23 @@ def _in_order(pred: list[Row], truth: list[Row]) -> tuple[float, float, float]:
 
 
 def _assigned(pred: list[Row], truth: list[Row]) -> tuple[float, float, float]:
-    if not pred or not truth:
-        return 0.0, float(len(pred)), float(len(truth))
-    width, own_width = len(truth[0]), len(pred[0])
     # Rows with the same values first: no better assignment gives one of them to another row.
     pred_bags, truth_bags = ([frozenset(Counter(row).items()) for row in rows] for rows in (pred, truth))
     same = Counter(pred_bags) & Counter(truth_bags)
     rest_pred, rest_truth = _without(pred, pred_bags, same), _without(truth, truth_bags, same)
     if max(len(rest_pred), len(rest_truth)) > MAX_ASSIGNED_ROWS:
         raise ValueError(f"more than {MAX_ASSIGNED_ROWS} rows to assign")
-    agreed: list[float] = [float(width)] * same.total()
+    matched, pred_only, truth_only = float(same.total()), 0.0, 0.0
+    pairs = 0
     if rest_pred and rest_truth:
         overlap = _overlaps(rest_pred, rest_truth)
-        agreed += [float(n) for n in overlap[linear_sum_assignment(overlap, maximize=True)]]
-    matched = sum(agreed) / width
-    pred_only = sum(own_width - n for n in agreed) / width + len(pred) - len(agreed)
-    truth_only = sum(width - n for n in agreed) / width + len(truth) - len(agreed)
-    return matched, pred_only, truth_only
+        for i, j in zip(*linear_sum_assignment(overlap, maximize=True), strict=True):
+            agreed, width = int(overlap[i, j]), len(rest_truth[j])
+            matched += agreed / width
+            pred_only += (len(rest_pred[i]) - agreed) / width
+            truth_only += (width - agreed) / width
+            pairs += 1
+    return matched, pred_only + len(rest_pred) - pairs, truth_only + len(rest_truth) - pairs
 
 
 def _overlaps(a: list[Row], b: list[Row]) -> np.ndarray:

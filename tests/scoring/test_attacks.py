@@ -13,10 +13,10 @@ from birdrl.compare import MODES
 from birdrl.gym.database_folder import DatabaseFolder
 from birdrl.gym.instance import PythonTest, ResultTest, StateTest
 from birdrl.rewards import Blame, ExecutionScorer
-from birdrl.rewards.testcases import DEFAULT_TEST
 from birdrl.scoring.judge import Judge
 from birdrl.scoring.tasks import Task
 from birdrl.sql import ReplicaPool
+from birdrl.testcases import DEFAULT_TEST
 
 ATTACKS: list[dict[str, Any]] = yaml.safe_load((Path(__file__).parent / "attacks.yaml").read_text())
 JudgeIn = Callable[[str], Judge]

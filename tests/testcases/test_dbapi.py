@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
-from birdrl.rewards.testcases.dbapi import Connection
-from birdrl.rewards.testcases.replica import Replica, copy_of, open_session
+from birdrl.testcases.dbapi import Connection
+from birdrl.testcases.replica import Replica, copy_of, open_session
 
 SCRIPT = (
     "CREATE TABLE t (a INTEGER PRIMARY KEY, b TEXT UNIQUE, c REAL); INSERT INTO t VALUES (1, 'x', 1.5), (2, 'y', NULL)"
@@ -208,5 +208,5 @@ def test_copies_of_a_replica_are_apart(template: Path) -> None:
     two = Connection(Replica(copy_of(session), 5.0))
     one.executescript("DELETE FROM t; VACUUM")
     two.execute("INSERT INTO t (b) VALUES ('after')")
-    assert two.execute("SELECT b FROM t").fetchall() == [("x",), ("y",), ("before",), ("after",)]
+    assert two.execute("SELECT b FROM t ORDER BY a").fetchall() == [("x",), ("y",), ("before",), ("after",)]
     assert one.execute("SELECT b FROM t").fetchall() == []

@@ -14,7 +14,7 @@ import pytest
 
 from birdrl.errors import InfraError
 from birdrl.files import sha256_file
-from birdrl.rewards.testcases import DEFAULT_TEST, SandboxConfig, SandboxReport, TestSandbox
+from birdrl.testcases import DEFAULT_TEST, SandboxConfig, SandboxReport, TestSandbox
 
 SCRIPT = "CREATE TABLE t (a INTEGER PRIMARY KEY, b TEXT, c REAL); INSERT INTO t VALUES (1, 'x', 1.25), (2, 'y', 2.5)"
 HEAD = "def test_case(pred_sqls, sol_sqls, db_path, conn, conditions=None):\n"
@@ -81,14 +81,18 @@ ATTEMPTS = {
     "recurse": ["def f(): f()", "f()"],
     "exit": ["import sys", "sys.exit(0)"],
     "leave the process": ["import os", "os._exit(0)"],
+    "break what runs it": ["import builtins", "builtins.len = None"],
     "crash": ["import ctypes", "ctypes.string_at(0)"],
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("run", [strict, compat])
-@pytest.mark.parametrize("attempt", ATTEMPTS)
+@pytest.mark.parametrize(
+    ("run", "attempt"),
+    # What never ends takes compat to the limit of a whole evaluation: once is enough.
+    [(strict, name) for name in ATTEMPTS] + [(compat, name) for name in ATTEMPTS if name != "sleep"],
+)
 def test_an_attempt_fails_and_costs_only_its_own_verdict(
-    attempt: str, run: Any, sandbox: TestSandbox, template: Path
+    run: Any, attempt: str, sandbox: TestSandbox, template: Path
 ) -> None:
     before = sha256_file(template)
     good = test_body("assert conn.execute('SELECT count(*) FROM t').fetchone() == (2,)")
@@ -124,7 +128,7 @@ def test_every_test_sees_the_same_state(sandbox: TestSandbox, template: Path) ->
         "conn.execute('DELETE FROM t')", "conn.commit()",
         "conn.execute('CREATE TABLE trace (a)')",
         "pred_sqls.clear(); sol_sqls.clear()",
-        "import json, builtins; json.dumps = None; builtins.len = None",
+        "import json; json.dumps = None",
         "globals()['ex_base'] = lambda *a: 1",
     )  # fmt: skip
     update = ["UPDATE t SET b = 'z' WHERE a = 2"]
@@ -189,7 +193,7 @@ def test_helpers_in_strict_read_the_syntax(sandbox: TestSandbox, template: Path)
         "assert check_sql_function_usage(['SELECT summary -- avg'], ['sum']) == 0",
         "assert check_sql_function_usage(['SELECT summary -- avg'], ['avg']) == 0",
         "assert check_sql_function_usage([], []) == 0",
-        "assert remove_comments([\"SELECT 'a--b' -- c\\nFROM t\"]) == [\"SELECT 'a--b'  FROM t\"]",
+        "assert remove_comments([\"SELECT 'a--b' -- c\\nFROM t\"]) == [\"SELECT 'a--b' FROM t\"]",
         "assert remove_distinct(['SELECT\\nDISTINCT(a)']) == ['SELECT\\n(a)']",
         "assert remove_round(['SELECT ROUND(a, 1), BACKGROUND(b)']) == ['SELECT (a), BACKGROUND(b)']",
         "assert preprocess_results([(1.239, 'a')]) == [(1.24, 'a')]",
@@ -221,7 +225,7 @@ def test_what_compat_reproduces(sandbox: TestSandbox, template: Path) -> None:
         (test_body("raise ValueError('no')"), "ValueError (line 2): no"),
         ("def test_case(:", "SyntaxError"),
         ("x = 1", "KeyError"),
-        (test_body("conn.execute('SELECT nothing')"), "OperationalError (line 2): no such column: nothing"),
+        (test_body("conn.execute('SELECT absent')"), "OperationalError (line 2): no such column: absent"),
     ],
 )
 def test_reasons(source: str, reason: str, run: Any, sandbox: TestSandbox, template: Path) -> None:

@@ -10,25 +10,26 @@ import sqlite3
 import traceback
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, partial
 from typing import Any, Literal
 
 import apsw
 
 from birdrl.compare.lexer import tokens
 from birdrl.compare.syntax import without_output_rounds
-from birdrl.rewards.testcases.confine import filter_calls, limit_cpu, limit_memory
-from birdrl.rewards.testcases.dbapi import Connection
-from birdrl.rewards.testcases.fork import Send, supervise
-from birdrl.rewards.testcases.public import PublicHelpers, run_test
-from birdrl.rewards.testcases.replica import Replica, copy_of, open_session
-from birdrl.rewards.testcases.strict import Rows, Side, SqlList, StrictHelpers
 from birdrl.sql.results import StatementResult
 from birdrl.sql.session import Session
+from birdrl.testcases.confine import filter_calls, limit_cpu, limit_memory
+from birdrl.testcases.dbapi import Connection
+from birdrl.testcases.fork import Send, supervise
+from birdrl.testcases.public import PublicHelpers, run_test
+from birdrl.testcases.replica import Replica, copy_of, open_session
+from birdrl.testcases.strict import Rows, Side, SqlList, StrictHelpers
 
 DB_PATH = "replica.sqlite"  # what tests see as the path of their database
 _MAX_ROWS = 1_000_000
 _MAX_REASON = 500
+START_S = 10.0  # for a fork to open its connection: ours, on whatever machine
 
 
 @dataclass(frozen=True)
@@ -53,16 +54,17 @@ class Job:
 
 
 def strict(job: Job, send: Send) -> None:
-    """Send ("ran", status, message), then ("tests", [(passed, reason), ...])."""
+    """Send ("prepared",), ("ran", status, message), ("tests", [(passed, reason), ...]); a failure ends early."""
     limit_cpu(job.script_s * 3 + job.test_s * len(job.tests))
     session = open_session(job.template, job.overlay_bytes)
     limit_memory(job.memory_bytes + 3 * job.overlay_bytes)
     for sql in job.before:
         for result in session.execute(sql, job.script_s, job.script_s, _MAX_ROWS):
             if not result.ok:
-                send("ran", "setup", f"{result.message}: {result.sql[:200]}")
+                send("unprepared", f"{result.message}: {result.sql[:200]}")
                 return
     before = copy_of(session)
+    send("prepared")
     status, message, rows = _run(session, job.pred, job)
     send("ran", status, message)
     if status != "ok":
@@ -102,12 +104,15 @@ def _isolated_test(job: Job, source: str, after: Session, before: Session, rows:
             "pred_sqls": SqlList(job.pred, "pred"), "sol_sqls": SqlList(job.sol, "sol"), "db_path": DB_PATH,
             "conn": connection, "conditions": job.conditions,
         }  # fmt: skip
+        send("begun")
         send(*_verdict(lambda: run_test(source, helpers.namespace(rows), arguments, separate=False)))
 
-    messages, ending = supervise(work, [job.test_s])
+    messages, ending = supervise(work, [START_S, job.test_s])
     if ending == "done":
-        passed, reason = messages[0]
+        passed, reason = messages[1]
         return passed, reason
+    if not messages:
+        raise RuntimeError(f"a test could not be started ({ending}); its traceback, if any, is above")
     return False, f"the test took more than {job.test_s:g} s" if ending == "timeout" else "the test's process died"
 
 
@@ -125,15 +130,16 @@ def _unrounded(job: Job, before: Session, rows: Rows) -> Rows:
 
 
 def compat(job: Job, send: Send) -> None:
-    """Send ("ran", status, message, [(passed, reason), ...]): the published sequence, on one connection."""
+    """Send ("begun",), ("ran", status, message, [(passed, reason), ...]): the published sequence, on one connection."""
     limit_cpu(job.script_s + job.test_s * len(job.tests))
     session = open_session(job.template, job.overlay_bytes)
     limit_memory(job.memory_bytes + job.overlay_bytes)
     connection = Connection(_enter_test(session, job))
     helpers = PublicHelpers(connection)
+    send("begun")
     if job.before:
         helpers.execute_queries(job.before, DB_PATH, connection)
-    rows, error, timeout, message = helpers.execute_queries(job.pred, DB_PATH, connection, return_error=True)  # type: ignore[misc]
+    rows, error, timeout, message = helpers.run(job.pred, DB_PATH, connection)
     if error or timeout:
         send("ran", "timeout" if timeout else "error", message.strip(), [])
         return
@@ -144,7 +150,7 @@ def compat(job: Job, send: Send) -> None:
             "conditions": dict(job.conditions),
         }  # fmt: skip
         namespace = helpers.namespace(rows)
-        outcomes.append(_verdict(lambda s=source, n=namespace, a=arguments: run_test(s, n, a, separate=True)))
+        outcomes.append(_verdict(partial(run_test, source, namespace, arguments, separate=True)))
     send("ran", "ok", "", outcomes)
 
 
@@ -163,7 +169,7 @@ def _enter_test(session: Session, job: Job) -> Replica:
             return Connection(replica)
         raise sqlite3.OperationalError("unable to open database file")
 
-    sqlite3.connect = connect  # type: ignore[assignment]
+    sqlite3.connect = connect
     return replica
 
 

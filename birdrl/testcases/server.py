@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import contextlib
+import gc
 import importlib
 import socket
 
-from birdrl.rewards.testcases.confine import ConfinementError, filter_calls, limit_process
-from birdrl.rewards.testcases.fork import supervise
-from birdrl.rewards.testcases.job import KINDS, Job
-from birdrl.rewards.testcases.wire import Inbox, Message, packed
+from birdrl.testcases.confine import ConfinementError, filter_calls, limit_process
+from birdrl.testcases.fork import supervise
+from birdrl.testcases.job import KINDS, START_S, Job
+from birdrl.testcases.wire import Inbox, Message, packed
 
+PREPARING = 5  # times the limit of the prediction's script: what runs before it is ours, not the policy's
 GRACE_S = 1.0  # for starting a fork and moving a message
 # Loaded before the fork, so that tests which import them share the pages.
 _COMMON = ("collections", "datetime", "decimal", "itertools", "json", "math", "random", "re", "statistics", "string")
@@ -28,6 +30,7 @@ def main(fd: int) -> None:
         sock.sendall(packed("refused", str(error)))
         return
     sock.sendall(packed("ready"))
+    gc.freeze()  # forks copy fewer pages
     inbox = Inbox()
     while (message := inbox.receive(sock.recv)) is not None:
         job = Job(*message)
@@ -36,8 +39,9 @@ def main(fd: int) -> None:
 
 
 def _work(job: Job, sock: socket.socket) -> tuple[list[Message], str]:
-    # Preprocessing and the prediction each have a script's time, the tests what they may take together.
-    tests_s = job.test_s * max(1, len(job.tests)) + GRACE_S
-    run_s = 2 * job.script_s + GRACE_S
-    limits = [run_s, tests_s] if job.kind == "strict" else [run_s + tests_s]
+    run_s = job.script_s + GRACE_S
+    if job.kind == "strict":  # what runs before, the prediction, the tests
+        limits = [PREPARING * job.script_s + GRACE_S, run_s, (job.test_s + GRACE_S) * max(1, len(job.tests))]
+    else:  # the start, everything
+        limits = [START_S, 2 * job.script_s + job.test_s * len(job.tests) + GRACE_S]
     return supervise(lambda send: KINDS[job.kind](job, send), limits, sock)

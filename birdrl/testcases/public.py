@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from birdrl.compare import critic_text
-from birdrl.rewards.testcases.dbapi import Connection
+from birdrl.testcases.dbapi import Connection
 
 # As the published default: what judges an instance without test cases.
 DEFAULT_TEST = """
@@ -76,17 +76,21 @@ class PublicHelpers:
         return_error: bool = False,
     ) -> Answer | tuple[Any, bool, bool, str]:
         """Run one query after the other until one fails; the result is that of the last one that ran."""
+        answer = self.run([queries] if isinstance(queries, str) else queries, db_path, conn)
+        return answer if return_error else answer[:3]
+
+    def run(self, queries: Sequence[str], db_path: str, conn: Any) -> tuple[Any, bool, bool, str]:
+        """(result of the last query, execution error, timeout, message)"""
         result: Any = None
-        for number, query in enumerate([queries] if isinstance(queries, str) else queries, 1):
+        for number, query in enumerate(queries, 1):
             try:
                 result, conn = self.perform_query_on_sqlite_databases(query, db_path, conn)
             except Exception as error:  # noqa: BLE001 - published behaviour: any failure is an execution error
                 timeout = isinstance(error, sqlite3.OperationalError) and any(
                     words in str(error).lower() for words in ("database is locked", "timeout")
                 )
-                answer = (result, not timeout, timeout)
-                return (*answer, f"error in query {number}: {error}\n") if return_error else answer
-        return (result, False, False, "") if return_error else (result, False, False)
+                return result, not timeout, timeout, f"error in query {number}: {error}\n"
+        return result, False, False, ""
 
     def ex_base(
         self,

@@ -16,9 +16,9 @@ from typing import Any, NoReturn
 import apsw
 
 from birdrl.compare.lexer import tokens
-from birdrl.rewards.testcases.replica import Replica
-from birdrl.rewards.testcases.row import Row
 from birdrl.sql.splitting import split_statements
+from birdrl.testcases.replica import Replica
+from birdrl.testcases.row import Row
 
 _DML = frozenset(("INSERT", "UPDATE", "DELETE", "REPLACE"))
 _CLASSES: dict[int, type[Exception]] = {
@@ -38,7 +38,8 @@ def _translated(error: Exception) -> Exception:
     if not isinstance(error, apsw.Error):
         return error
     primary, extended = getattr(error, "result", 1), getattr(error, "extendedresult", 1)
-    translated = _CLASSES.get(primary, sqlite3.DatabaseError)(str(error))
+    message = "not authorized" if isinstance(error, apsw.AuthError) else str(error)
+    translated = _CLASSES.get(primary, sqlite3.DatabaseError)(message)
     names = {**apsw.mapping_result_codes, **apsw.mapping_extended_result_codes}
     translated.sqlite_errorcode = extended  # type: ignore[attr-defined]
     translated.sqlite_errorname = names.get(extended, "SQLITE_ERROR")  # type: ignore[attr-defined]
@@ -55,7 +56,7 @@ def _adapted(value: Any) -> Any:
         return bytes(value)
     if value is None or isinstance(value, int | float | str | bytes):
         return value
-    raise sqlite3.InterfaceError(f"Error binding parameter: type '{type(value).__name__}' is not supported")
+    raise sqlite3.ProgrammingError(f"Error binding parameter: type '{type(value).__name__}' is not supported")
 
 
 def _unsupported(what: str) -> Callable[..., NoReturn]:
@@ -77,6 +78,7 @@ class Cursor:
         self.lastrowid: int | None = None
         self._running: apsw.Cursor | None = None
         self._next: tuple[Any, ...] | None = None
+        self._changes_before: int | None = None  # of a running INSERT, UPDATE, DELETE or REPLACE
         self._closed = False
 
     def execute(self, sql: str, parameters: Sequence[Any] | Mapping[str, Any] = (), /) -> Cursor:
@@ -89,13 +91,9 @@ class Cursor:
         self._reset()
         is_dml = statement.first_word in _DML
         self.connection._begin_if(is_dml)
-        db = self.connection._db
-        before = db.total_changes()
+        self._changes_before = self.connection.total_changes if is_dml else None
         self._start(statement.text, parameters)
-        if is_dml:
-            self.rowcount = db.changes() if db.total_changes() != before else 0
-            if statement.first_word in ("INSERT", "REPLACE"):
-                self.lastrowid = db.last_insert_rowid()
+        self.lastrowid = self.connection._db.last_insert_rowid()
         return self
 
     def executemany(self, sql: str, parameters: Iterable[Sequence[Any] | Mapping[str, Any]], /) -> Cursor:
@@ -161,8 +159,10 @@ class Cursor:
         def trace(cursor: apsw.Cursor, text: str, bindings: object) -> bool:
             columns = cursor.get_description()
             self.description = tuple((column[0], *[None] * 6) for column in columns) or None
+            replica.policy.executing = True  # prepared: what VACUUM attaches now is its own
             return True
 
+        replica = self.connection._replica
         bound: Any = (
             {key: _adapted(value) for key, value in parameters.items()}
             if isinstance(parameters, Mapping)
@@ -170,12 +170,14 @@ class Cursor:
         )
         self._running = self.connection._db.cursor()
         self._running.exec_trace = trace
-        self.connection._replica.start_statement()
+        replica.start_statement()
         try:
             self._running.execute(sql, bound)
         except (apsw.Error, UnicodeDecodeError) as error:
             self._reset()
             raise _translated(error) from None
+        finally:
+            replica.policy.executing = False
         self._advance()
 
     def _advance(self) -> None:
@@ -189,11 +191,14 @@ class Cursor:
             raise _translated(error) from None
         if self._next is None:
             self._running = None
+            if self._changes_before is not None:
+                changed = self.connection.total_changes != self._changes_before
+                self.rowcount = self.connection._db.changes() if changed else 0
 
     def _reset(self) -> None:
         if self._running is not None:
             self._running.close(True)
-        self._running = self._next = self.description = None
+        self._running = self._next = self.description = self._changes_before = None
         self.rowcount = -1
 
     def _check_open(self) -> None:

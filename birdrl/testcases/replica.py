@@ -18,6 +18,7 @@ class Replica:
 
     def __init__(self, session: Session, limit_s: float) -> None:
         self.connection: apsw.Connection = session.connection
+        self.policy = session.policy
         self.limit_s = limit_s
         self._deadline = float("inf")
         self.connection.set_progress_handler(lambda: time.monotonic() > self._deadline, _STEPS_BETWEEN_LOOKS)

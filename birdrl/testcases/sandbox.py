@@ -15,13 +15,11 @@ from types import TracebackType
 from typing import Any
 
 from birdrl.errors import InfraError
-from birdrl.rewards.testcases.job import Job
-from birdrl.rewards.testcases.server import GRACE_S
-from birdrl.rewards.testcases.wire import Inbox, Message, packed
+from birdrl.testcases.job import Job
+from birdrl.testcases.server import GRACE_S, PREPARING
+from birdrl.testcases.wire import Inbox, Message, packed
 
-_CODE = (
-    "import sys; sys.path[:] = sys.argv[2:]; from birdrl.rewards.testcases.server import main; main(int(sys.argv[1]))"
-)
+_CODE = "import sys; sys.path[:] = sys.argv[2:]; from birdrl.testcases.server import main; main(int(sys.argv[1]))"
 _START_TIMEOUT_S = 60.0
 
 
@@ -79,12 +77,17 @@ class TestSandbox:
         """
         rows = ([tuple(row) for row in gold[0]], [tuple(row) for row in gold[1]])
         messages, ending = self._do(self._job("strict", template, before, pred, sol, tests, conditions, rows))
+        status = _ended(ending) if ending != "done" else ""
         if not messages:
-            return SandboxReport(_ended(ending), "the prediction had to be killed", ())
-        _, status, message = messages[0]
-        if status == "ok" and len(messages) < 2:
+            return SandboxReport("setup", f"what runs before the prediction was {status}", ())
+        if messages[0][0] == "unprepared":
+            return SandboxReport("setup", messages[0][1], ())
+        if len(messages) == 1:
+            return SandboxReport(status, "the prediction had to be killed", ())
+        _, status, message = messages[1]
+        if status == "ok" and len(messages) < 3:
             raise InfraError(f"the sandbox ended its tests early ({ending}); see its message on standard error")
-        return SandboxReport(status, message, tuple(messages[1][1]) if status == "ok" else ())
+        return SandboxReport(status, message, tuple(messages[2][1]) if status == "ok" else ())
 
     def compat(
         self,
@@ -99,8 +102,10 @@ class TestSandbox:
         """The public evaluator's sequence: preprocessing, prediction and tests on one connection and one database."""
         messages, ending = self._do(self._job("compat", template, before, pred, sol, tests, conditions, None))
         if not messages:
-            return SandboxReport(_ended(ending), "the evaluation had to be killed", ())
-        _, status, message, tests_done = messages[0]
+            raise InfraError(f"the sandbox could not start a job ({ending}); see its message on standard error")
+        if len(messages) == 1:  # whatever it was, code of a test did it
+            return SandboxReport("killed", "the evaluation had to be killed", ())
+        _, status, message, tests_done = messages[1]
         return SandboxReport(status, message, tuple(tests_done))
 
     def close(self) -> None:
@@ -167,7 +172,7 @@ class _Server:
         self._socket, theirs = socket.socketpair()
         self._inbox = Inbox()
         # Isolated start without site, as for SQL workers; absolute paths, because the process leaves this folder.
-        paths = [str(Path(__file__).resolve().parents[3]), *(os.path.abspath(path) for path in sys.path if path)]
+        paths = [str(Path(__file__).resolve().parents[2]), *(os.path.abspath(path) for path in sys.path if path)]
         environment = {key: os.environ[key] for key in ("LD_LIBRARY_PATH", "TMPDIR") if key in os.environ}
         try:
             self._popen = subprocess.Popen(
@@ -196,7 +201,8 @@ class _Server:
         except (OSError, ValueError) as error:
             raise InfraError(f"sandbox process {self._popen.pid} takes no job: {error}") from error
         # The process keeps the limits itself; this is for the case that it cannot.
-        limit = 2 * job.script_s + job.test_s * max(1, len(job.tests)) + 2 * GRACE_S + _START_TIMEOUT_S
+        tests_s = (job.test_s + GRACE_S) * max(1, len(job.tests))
+        limit = (PREPARING + 1) * job.script_s + tests_s + 2 * GRACE_S + _START_TIMEOUT_S
         _, messages, ending = self._receive(limit)
         return messages, ending
 
@@ -217,6 +223,7 @@ class _Server:
 
 
 def _ended(ending: str) -> str:
+    """Status of what a job was at when it ended early. Raises InfraError unless that is the job's own doing."""
     if ending in ("timeout", "died"):
         return "killed"
-    raise InfraError(f"the sandbox ended a job early ({ending})")
+    raise InfraError(f"the sandbox {ending} at its work; see its message on standard error")

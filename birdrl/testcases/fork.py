@@ -13,11 +13,13 @@ import traceback
 from collections.abc import Callable, Sequence
 from typing import Any, Literal
 
-from birdrl.rewards.testcases.wire import READ_BYTES, Inbox, Message, packed
+from birdrl.testcases.wire import READ_BYTES, Inbox, Message, packed
 
-Ending = Literal["done", "timeout", "died", "abandoned"]
+Ending = Literal["done", "timeout", "died", "failed", "abandoned"]
 Send = Callable[..., None]
 _PR_SET_PDEATHSIG = 1
+_OUR_FAULT = 70  # exit status of a child whose work raised
+_EXIT_S = 1.0  # for a child that has closed its end to be gone
 _libc = ctypes.CDLL(None)
 
 
@@ -27,8 +29,8 @@ def supervise(
     """Fork, let the child do `work`, collect the messages it sends, and kill it when one is late.
 
     `limits_s`: seconds for each message, in order. The ending is "done" when all have come, "timeout", "died" (the
-    child ended early), or "abandoned" when the other end of `watched` hung up. The child has a copy of everything this
-    process has, and changes none of it.
+    child ended early), "failed" (its work raised; the traceback is on standard error), or "abandoned" when the other
+    end of `watched` hung up. The child has a copy of everything this process has, and changes none of it.
     """
     reading, writing = os.pipe()
     parent = os.getpid()
@@ -36,18 +38,32 @@ def supervise(
     if child == 0:
         _child(work, parent, reading, writing, watched)
     os.close(writing)
+    ending: Ending = "timeout"
     try:
-        return _collect(reading, limits_s, watched)
+        messages, ending = _collect(reading, limits_s, watched)
     finally:
         os.close(reading)
-        os.kill(child, signal.SIGKILL)
-        os.waitpid(child, 0)
+        # One that closed its end by itself is about to exit, and its status says why.
+        status = _reap(child, _EXIT_S if ending == "died" else 0.0)
+    return messages, "failed" if ending == "died" and status == _OUR_FAULT else ending
+
+
+def _reap(child: int, patience_s: float) -> int:
+    """Wait for a child, then kill it; its exit status, negative for a signal."""
+    deadline = time.monotonic() + patience_s
+    while time.monotonic() < deadline:
+        pid, status = os.waitpid(child, os.WNOHANG)
+        if pid:
+            return os.waitstatus_to_exitcode(status)
+        time.sleep(0.0005)
+    os.kill(child, signal.SIGKILL)
+    return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
 
 
 def _child(
     work: Callable[[Send], None], parent: int, reading: int, writing: int, watched: socket.socket | None
 ) -> None:
-    status = 1
+    status = _OUR_FAULT
     try:
         os.close(reading)
         if watched is not None:

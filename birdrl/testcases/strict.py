@@ -14,8 +14,8 @@ from birdrl.compare.lexer import tokens
 from birdrl.compare.modes import Criteria, mode_named
 from birdrl.compare.syntax import selects_distinct, uses, without_distinct, without_output_rounds
 from birdrl.compare.table import ResultTable
-from birdrl.rewards.testcases.dbapi import Connection
-from birdrl.rewards.testcases.public import Answer, PublicHelpers
+from birdrl.testcases.dbapi import Connection
+from birdrl.testcases.public import Answer, PublicHelpers
 
 Side = Literal["pred", "sol"]
 Rows = list[tuple[Any, ...]]
