@@ -26,12 +26,14 @@ def needs(name: str) -> pytest.MarkDecorator:
     )
 
 
-def score(folder: Path, instances: Path, predictions: Path, databases: Path, mode: str) -> dict[str, int | None]:
+def score(
+    folder: Path, instances: Path, predictions: Path, databases: Path, mode: str, *more: str
+) -> dict[str, int | None]:
     out = folder / f"{mode}.jsonl"
     status = main(
         [
             "score", "--instances", str(instances), "--predictions", str(predictions), "--databases", str(databases),
-            "--mode", mode, "--out", str(out), "--workers", "2",
+            "--mode", mode, "--out", str(out), "--workers", "2", *more,
         ]
     )  # fmt: skip
     assert status == 0
@@ -90,8 +92,9 @@ def test_real_bugs_score_zero_and_their_repairs_one(by: str, mode: str, tmp_path
     for name, answers, verdict in (("broken", broken, 0), ("fixed", fixed, 1)):
         write_jsonl(tmp_path / f"{name}.jsonl", answers)
         verdicts = score(
-            tmp_path, tmp_path / "instances.jsonl", tmp_path / f"{name}.jsonl", tmp_path / "databases", mode
-        )
+            tmp_path, tmp_path / "instances.jsonl", tmp_path / f"{name}.jsonl", tmp_path / "databases", mode,
+            "--timeout", "2",
+        )  # fmt: skip
         assert {key: found for key, found in verdicts.items() if found != verdict} == {}
 
 
