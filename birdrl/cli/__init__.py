@@ -13,7 +13,7 @@ from importlib import import_module
 
 from birdrl.errors import BirdrlError, InputError
 
-COMMANDS = ("run", "stages", "params", "activate", "sql")
+COMMANDS = ("run", "stages", "params", "activate", "sql", "score", "gym")
 
 _EPILOG = """\
 examples:

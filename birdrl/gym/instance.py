@@ -10,7 +10,7 @@ import random
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, model_validator
 
 from birdrl.errors import InputError
 from birdrl.files import read_jsonl
@@ -49,7 +49,37 @@ class FeatureTest(_Strict):
     forbidden: list[str] = Field(default_factory=list, description="Feature names, see birdrl.sql.features.")
 
 
-TestCase = Annotated[ResultTest | StateTest | FeatureTest, Field(discriminator="kind")]
+class PlanTest(_Strict):
+    """A query is answered through an index: the prediction's last statement, or a query of the test's own after it."""
+
+    kind: Literal["plan"] = "plan"
+    index: str = Field("", description="Name of the index that the plan must use; empty: any index of `table`.")
+    table: str = Field("", description="Table whose indexes count when no index is named.")
+    query_sql: str = Field("", description="Query to be planned; empty: the prediction's last statement.")
+    setup_sql: list[str] = Field(default_factory=list, description="Run before either side.")
+
+    @model_validator(mode="after")
+    def _names_something(self) -> PlanTest:
+        if not (self.index or self.table):
+            raise ValueError("a plan test names an index or a table")
+        return self
+
+
+class PythonTest(_Strict):
+    """The public form: source of `test_case(pred_sqls, sol_sqls, db_path, conn[, conditions])`, run in a sandbox."""
+
+    kind: Literal["python"] = "python"
+    source: str = Field(description="Python source that defines test_case; it passes if the call returns.")
+
+
+def _public_form(value: Any) -> Any:
+    return {"kind": "python", "source": value} if isinstance(value, str) else value
+
+
+TestCase = Annotated[
+    Annotated[ResultTest | StateTest | FeatureTest | PlanTest | PythonTest, Field(discriminator="kind")],
+    BeforeValidator(_public_form),
+]
 
 
 class BugRecord(_Strict):
@@ -79,6 +109,11 @@ class Instance(BaseModel):
     test_cases: list[TestCase] = Field(default_factory=list)
     bug: BugRecord | None = None
     source: dict[str, Any] = Field(default_factory=dict, description="Where the verified SQL came from.")
+
+    @property
+    def conditions(self) -> dict[str, Any]:
+        """What the comparison of results depends on, as published (`order`); empty unless the row says so."""
+        return dict((self.model_extra or {}).get("conditions") or {})
 
     def row(self) -> dict[str, Any]:
         """JSON-ready form, fields in declaration order."""

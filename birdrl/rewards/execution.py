@@ -1,39 +1,46 @@
 """The execution reward: the share of an instance's tests that a solution passes (BIRD-RL, Eq. 5).
 
-Three things are kept apart: the prediction's replica, a pristine replica for the reference solution, and
-the comparison, which happens here over typed tables. Replicas are thrown away after use, so `clean_up_sql`
-is not needed.
+Three things are kept apart: the prediction's replica, a pristine replica for the reference solution (`gold`), and
+the comparison, which happens here over typed tables. Tests in Python run in a sandbox (`testcases`). Replicas are
+thrown away after use, so `clean_up_sql` is not needed.
 """
 
 from __future__ import annotations
 
+import re
 import threading
 import time
-from collections import OrderedDict
-from collections.abc import Sequence
-from concurrent.futures import Future
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
-from pathlib import Path
-from typing import Protocol
+from typing import Any, Protocol
 
+from birdrl.compare.syntax import without_output_rounds
 from birdrl.errors import GoldError, InfraError
-from birdrl.files import canonical_json, sha256_text
-from birdrl.gym.instance import FeatureTest, Instance, ResultTest, StateTest
+from birdrl.gym.instance import FeatureTest, PlanTest, PythonTest, ResultTest, StateTest, TestCase
+from birdrl.rewards.gold import Gold, GoldStore, Reference, Templates, last_table
 from birdrl.sql.compare import tables_equal
 from birdrl.sql.lease import SCRIPT_FACTOR, Lease
 from birdrl.sql.pool import ReplicaPool, unique_trajectory_id
 from birdrl.sql.results import PolicySqlError, StatementResult, Status
+from birdrl.testcases import SandboxConfig, TestSandbox
 
-GOLD_PATIENCE = 5.0  # the reference may take this many times the policy's limit: a busy machine is not its fault
 
+class Scorable(Protocol):
+    """What scoring needs of an instance; `birdrl.gym.instance.Instance` is one."""
 
-class Templates(Protocol):
-    """What scoring needs of a template store."""
-
-    def path(self, db_id: str) -> Path: ...
-
-    def sha256(self, db_id: str) -> str: ...
+    @property
+    def instance_id(self) -> str: ...
+    @property
+    def db_id(self) -> str: ...
+    @property
+    def preprocess_sql(self) -> Sequence[str]: ...
+    @property
+    def sol_sql(self) -> Sequence[str]: ...
+    @property
+    def test_cases(self) -> Sequence[TestCase]: ...
+    @property
+    def conditions(self) -> Mapping[str, Any]: ...
 
 
 class Blame(StrEnum):
@@ -71,52 +78,77 @@ class ExecutionScore:
     status: Status | str
 
 
-@dataclass(frozen=True)
-class _Gold:
-    """What the reference solution gives under one setup: its last result table and the probes' tables."""
-
-    table: StatementResult | None
-    probes: dict[str, StatementResult]
-
-
-AnyTest = ResultTest | StateTest | FeatureTest
+_USING_INDEX = re.compile(r"USING (?:COVERING )?INDEX (.+?)(?: \(|$)")
+_AFTERWARDS = ("feature", "plan")  # judged last: a parser that hangs costs the session
 
 
 class ExecutionScorer:
     """Scores solutions against their instances' tests. Thread-safe; blocks while SQL runs.
 
-    Holds at most one replica at a time. Reference results are computed once per (template, setup,
-    preprocess, solution, probes) and cached, `cache_size` of them.
+    Holds at most one replica at a time. References come from `gold`; a sandbox for tests in Python is started on
+    first use, and ends with `close` or with this process.
     """
 
-    def __init__(self, templates: Templates, pool: ReplicaPool, *, cache_size: int = 4096) -> None:
+    def __init__(
+        self,
+        templates: Templates,
+        pool: ReplicaPool,
+        *,
+        gold: GoldStore | None = None,
+        sandbox: TestSandbox | None = None,
+    ) -> None:
         self._templates = templates
         self._pool = pool
-        self._cache_size = cache_size
-        self._cache: OrderedDict[str, Future[_Gold]] = OrderedDict()
+        self.gold = gold or GoldStore(templates, pool)
+        self._given_sandbox = sandbox
+        self._own_sandbox: TestSandbox | None = None
         self._lock = threading.Lock()
 
-    def score(self, instance: Instance, pred_sql: Sequence[str]) -> ExecutionScore:
+    @property
+    def sandbox(self) -> TestSandbox:
+        """Where tests in Python run."""
+        if self._given_sandbox is not None:
+            return self._given_sandbox
+        with self._lock:
+            if self._own_sandbox is None:
+                limit = self._pool.config.statement_timeout_s
+                self._own_sandbox = TestSandbox(
+                    SandboxConfig(
+                        processes=self._pool.config.workers,
+                        statement_timeout_s=limit,
+                        script_timeout_s=limit * SCRIPT_FACTOR,
+                        overlay_mb=self._pool.config.overlay_mb,
+                    )
+                )
+            return self._own_sandbox
+
+    def close(self) -> None:
+        """End the sandbox that this scorer started."""
+        with self._lock:
+            if self._own_sandbox is not None:
+                self._own_sandbox.close()
+                self._own_sandbox = None
+
+    def score(self, instance: Scorable, pred_sql: Sequence[str]) -> ExecutionScore:
         """Run `pred_sql` once per distinct setup and judge every test.
 
         Order on either side: fresh replica, the test's setup_sql, preprocess_sql, then the solution. A
         prediction that does not run on the unperturbed database scores 0, whatever the tests say. Raises
         GoldError when the reference or a test does not work, InfraError when the machinery fails.
         """
-        tests: list[AnyTest] = list(instance.test_cases) or [ResultTest()]
+        tests: list[TestCase] = list(instance.test_cases) or [ResultTest()]
         if not any(sql.strip() for sql in pred_sql):
             return _all_failed(tests, "the prediction is empty", "empty")
         outcomes: dict[int, TestOutcome] = {}
         first_status: Status | str = "ok"
         for position, (setup, group) in enumerate(_by_setup(tests).items()):
             gold = self._gold(instance, setup, group)
-            if gold.table is None and any(isinstance(test, ResultTest) for test in group.values()):
-                raise GoldError(f"{instance.instance_id}: a result test, but the solution returns no result table")
             status, reason = self._judge(instance, pred_sql, setup, group, gold, outcomes)
             if position == 0:
                 first_status = status
                 if status != "ok":
                     return _all_failed(tests, reason, status)
+                outcomes |= self._in_sandbox(instance, pred_sql, group, gold)
         ordered = tuple(outcomes[index] for index in range(len(tests)))
         passed = sum(outcome.passed for outcome in ordered)
         failure = next((f"test {o.index} ({o.kind}): {o.reason}" for o in ordered if not o.passed), "")
@@ -127,27 +159,27 @@ class ExecutionScorer:
 
     def _judge(
         self,
-        instance: Instance,
+        instance: Scorable,
         pred_sql: Sequence[str],
         setup: tuple[str, ...],
-        group: dict[int, AnyTest],
-        gold: _Gold,
+        group: dict[int, TestCase],
+        gold: Gold,
         outcomes: dict[int, TestOutcome],
     ) -> tuple[Status | str, str]:
         """Run the prediction under one setup and add the outcomes of that setup's tests."""
         template = self._templates.path(instance.db_id)
         with self._pool.acquire(unique_trajectory_id(f"score:{instance.instance_id}"), template) as lease:
             for sql in (*setup, *instance.preprocess_sql):
-                for result in self._patient(lease, sql):
+                for result in self.gold.patient(lease, sql):
                     if not result.ok:  # it did work on the reference's replica
                         raise InfraError(f"{instance.instance_id}: setup failed on the second run: {result.message}")
             results, status, reason = self._run(lease, pred_sql)
             if status == "ok":
-                # State before features: a parser that hangs costs the session.
                 lease.reopen()
-                for index, test in sorted(group.items(), key=lambda item: item[1].kind == "feature"):
-                    failure = self._check(lease, test, results, gold, pred_sql)
-                    outcomes[index] = TestOutcome(index, test.kind, not failure, failure)
+                for index, test in sorted(group.items(), key=lambda item: item[1].kind in _AFTERWARDS):
+                    if not isinstance(test, PythonTest):
+                        failure = self._check(lease, test, results, gold, pred_sql)
+                        outcomes[index] = TestOutcome(index, test.kind, not failure, failure)
             else:
                 outcomes.update({i: TestOutcome(i, test.kind, False, reason) for i, test in group.items()})
         return status, reason
@@ -167,99 +199,97 @@ class ExecutionScorer:
     def _check(
         self,
         lease: Lease,
-        test: AnyTest,
+        test: TestCase,
         results: list[StatementResult],
-        gold: _Gold,
+        gold: Gold,
         pred_sql: Sequence[str],
     ) -> str:
         """Why a test fails, empty if it passes."""
         if isinstance(test, ResultTest):
-            table = _last_table(results)
+            table = last_table(results)
             if table is None:
                 return "the prediction returns no result table"
             same = gold.table is not None and tables_equal(table, gold.table, ordered=test.ordered)
             return "" if same else "another result than the solution's"
         if isinstance(test, StateTest):
-            probe = _last_table(self._patient(lease, test.probe_sql))
+            probe = last_table(self.gold.patient(lease, test.probe_sql))
             # The policy may have dropped or replaced what the probe reads: that is its failure, not the probe's.
             same = probe is not None and tables_equal(probe, gold.probes[test.probe_sql], ordered=False)
             return "" if same else "another database state than the solution's"
-        return _feature_failure(lease, test, pred_sql)
+        if isinstance(test, PlanTest):
+            return _plan_failure(lease, test, test.query_sql or results[-1].sql)
+        if isinstance(test, FeatureTest):
+            return _feature_failure(lease, test, pred_sql)
+        raise TypeError(f"a test of kind {test.kind} is not judged here")
 
-    def _patient(self, lease: Lease, sql: str) -> list[StatementResult]:
-        return lease.execute(sql, timeout_s=self._pool.config.statement_timeout_s * GOLD_PATIENCE)
+    def _in_sandbox(
+        self, instance: Scorable, pred_sql: Sequence[str], group: dict[int, TestCase], gold: Gold
+    ) -> dict[int, TestOutcome]:
+        """Outcomes of the tests in Python: the prediction runs once more, on a replica inside the sandbox."""
+        tests = {index: test.source for index, test in group.items() if isinstance(test, PythonTest)}
+        if not tests:
+            return {}
+        plain = list(gold.last.rows)
+        sources = list(dict.fromkeys(tests.values()))
+        report = self.sandbox.strict(
+            self._templates.path(instance.db_id),
+            before=instance.preprocess_sql,
+            pred=[sql for sql in pred_sql if sql.strip()],
+            sol=instance.sol_sql,
+            gold=(plain, self._unrounded(instance, gold)),
+            tests=sources,
+            conditions=dict(instance.conditions),
+        )
+        if report.status == "setup":
+            raise InfraError(f"{instance.instance_id}: preprocess_sql failed on the second run: {report.message}")
+        if report.status != "ok":
+            reason = f"the prediction failed: {report.message}"
+            return {index: TestOutcome(index, "python", False, reason) for index in tests}
+        verdicts = dict(zip(sources, report.tests, strict=True))
+        return {index: TestOutcome(index, "python", *verdicts[source]) for index, source in tests.items()}
+
+    def _unrounded(self, instance: Scorable, gold: Gold) -> list[tuple[Any, ...]]:
+        """The reference's last rows without ROUND in the output columns."""
+        text = without_output_rounds(instance.sol_sql[-1])
+        if text == instance.sol_sql[-1]:
+            return list(gold.last.rows)
+        sol_sql = (*instance.sol_sql[:-1], text)
+        reference = Reference(
+            instance.instance_id, instance.db_id, sol_sql, preprocess_sql=tuple(instance.preprocess_sql)
+        )
+        return list(self.gold.get(reference).last.rows)
 
     # --- the reference
 
-    def _gold(self, instance: Instance, setup: tuple[str, ...], group: dict[int, AnyTest]) -> _Gold:
+    def _gold(self, instance: Scorable, setup: tuple[str, ...], group: dict[int, TestCase]) -> Gold:
         probes = sorted({test.probe_sql for test in group.values() if isinstance(test, StateTest)})
-        parts = [setup, instance.preprocess_sql, instance.sol_sql, probes]
-        key = sha256_text(canonical_json([self._templates.sha256(instance.db_id), *parts]))
-        with self._lock:
-            future = self._cache.get(key)
-            mine = future is None
-            if future is None:
-                future = self._cache[key] = Future()
-                if len(self._cache) > self._cache_size:
-                    self._cache.popitem(last=False)
-            self._cache.move_to_end(key)
-        if mine:
-            try:
-                future.set_result(self._compute_gold(instance, setup, probes))
-            except BaseException as error:  # noqa: BLE001 - raised again by future.result() below
-                with self._lock:  # a failure is not cached: the machine may do better next time
-                    if self._cache.get(key) is future:
-                        del self._cache[key]
-                future.set_exception(error)
-        return future.result()
-
-    def _compute_gold(self, instance: Instance, setup: tuple[str, ...], probes: list[str]) -> _Gold:
-        if not any(sql.strip() for sql in instance.sol_sql):
-            raise GoldError(f"{instance.instance_id}: sol_sql is empty; nothing to compare with")
-        template = self._templates.path(instance.db_id)
-        with self._pool.acquire(unique_trajectory_id(f"gold:{instance.instance_id}"), template) as lease:
-            self._must_run(lease, setup, instance, "setup_sql")
-            self._must_run(lease, instance.preprocess_sql, instance, "preprocess_sql")
-            table = _last_table(self._must_run(lease, instance.sol_sql, instance, "sol_sql"))
-            lease.reopen()
-            found = {}
-            for probe in probes:
-                answer = _last_table(self._must_run(lease, [probe], instance, "probe_sql"))
-                if answer is None or answer.truncated:
-                    raise GoldError(f"{instance.instance_id}: probe_sql gives no complete result table: {probe}")
-                found[probe] = answer
-        if table is not None and table.truncated:
-            raise GoldError(f"{instance.instance_id}: the solution's result exceeds {self._pool.config.max_rows} rows")
-        return _Gold(table, found)
-
-    def _must_run(self, lease: Lease, scripts: Sequence[str], instance: Instance, field: str) -> list[StatementResult]:
-        results: list[StatementResult] = []
-        for sql in scripts:
-            results += self._patient(lease, sql)
-            if results and not results[-1].ok:
-                failed = results[-1]
-                raise GoldError(
-                    f"{instance.instance_id}: {field} fails ({failed.status}: {failed.message}): {failed.sql}"
-                )
-        return results
+        gold = self.gold.get(
+            Reference(
+                instance.instance_id,
+                instance.db_id,
+                tuple(instance.sol_sql),
+                setup,
+                tuple(instance.preprocess_sql),
+                tuple(probes),
+            )
+        )
+        if gold.table is None and any(isinstance(test, ResultTest) for test in group.values()):
+            raise GoldError(f"{instance.instance_id}: a result test, but the solution returns no result table")
+        return gold
 
 
-def _by_setup(tests: Sequence[AnyTest]) -> dict[tuple[str, ...], dict[int, AnyTest]]:
-    """Tests by the setup they run under, the unperturbed database first. Feature tests need no setup."""
-    groups: dict[tuple[str, ...], dict[int, AnyTest]] = {}
+def _by_setup(tests: Sequence[TestCase]) -> dict[tuple[str, ...], dict[int, TestCase]]:
+    """Tests by the setup they run under, the unperturbed database first. Some kinds need no setup."""
+    groups: dict[tuple[str, ...], dict[int, TestCase]] = {}
     for index, test in enumerate(tests):
-        setup = () if isinstance(test, FeatureTest) else tuple(test.setup_sql)
+        setup = () if isinstance(test, FeatureTest | PythonTest) else tuple(test.setup_sql)
         groups.setdefault(setup, {})[index] = test
     return dict(sorted(groups.items(), key=lambda item: bool(item[0])))
 
 
-def _all_failed(tests: Sequence[AnyTest], reason: str, status: Status | str) -> ExecutionScore:
+def _all_failed(tests: Sequence[TestCase], reason: str, status: Status | str) -> ExecutionScore:
     outcomes = tuple(TestOutcome(index, test.kind, False, reason) for index, test in enumerate(tests))
     return ExecutionScore(0.0, 0, len(tests), outcomes, Blame.POLICY, reason, status)
-
-
-def _last_table(results: Sequence[StatementResult]) -> StatementResult | None:
-    return next((result for result in reversed(results) if result.has_table), None)
 
 
 def _feature_failure(lease: Lease, test: FeatureTest, pred_sql: Sequence[str]) -> str:
@@ -275,3 +305,18 @@ def _feature_failure(lease: Lease, test: FeatureTest, pred_sql: Sequence[str]) -
         [f"without required {', '.join(missing)}"] * bool(missing)
         + [f"with forbidden {', '.join(present)}"] * bool(present)
     )
+
+
+def _plan_failure(lease: Lease, test: PlanTest, query: str) -> str:
+    """Why a query's plan uses none of the wanted indexes, empty if it uses one."""
+    wanted = {test.index.lower()} if test.index else _indexes_of(lease, test.table)
+    plan = lease.execute(f"EXPLAIN QUERY PLAN {query}")
+    if not plan or not plan[-1].ok:
+        return f"the query cannot be planned: {plan[-1].message if plan else 'there is none'}"
+    used = {match.group(1).lower() for row in plan[-1].rows for match in _USING_INDEX.finditer(str(row[3]))}
+    return "" if wanted & used else f"the plan uses no index {test.index or 'of ' + test.table}"
+
+
+def _indexes_of(lease: Lease, table: str) -> set[str]:
+    name = table.replace('"', '""')
+    return {str(row[1]).lower() for result in lease.execute(f'PRAGMA index_list("{name}")') for row in result.rows}

@@ -1,0 +1,150 @@
+"""Files of predictions, in the forms that BIRD, Spider and BIRD-CRITIC use.
+
+* JSON lines or a JSON list of objects: an id (`instance_id`, `question_id`, `idx`, `id`) and the SQL (`pred_sqls`,
+  `pred_sql`, `predicted_sql`, `pred`, `prediction`, `sql`, `SQL`), one statement or a list of them;
+* a JSON object from id to SQL: BIRD's values end in `<TAB>----- bird -----<TAB>db_id`;
+* a JSON list of texts, or a text file with one SQL per line (Spider; `<TAB>db_id` may follow): in the instances' order.
+
+Without ids that name instances, a number is a position in the instances' file, from 0.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from birdrl.errors import InputError
+from birdrl.files import read_json, read_jsonl
+from birdrl.scoring.tasks import Task, statements
+
+_ID_FIELDS = ("instance_id", "question_id", "idx", "id")
+_SQL_FIELDS = ("pred_sqls", "pred_sql", "predicted_sql", "pred", "prediction", "sql", "SQL")
+_BIRD_SEPARATOR = "\t----- bird -----\t"
+_SHOWN = 10  # ids in a message
+
+
+@dataclass(frozen=True)
+class Prediction:
+    """One answer to one instance. `trial` counts an instance's answers from 0; `db_id` only if the file names it."""
+
+    instance_id: str
+    sqls: tuple[str, ...]
+    trial: int = 0
+    db_id: str = ""
+    place: str = ""
+
+
+@dataclass(frozen=True)
+class _Row:
+    key: str | int  # an id, or a position
+    sqls: list[str]
+    place: str
+    db_id: str = ""
+
+
+def read_predictions(
+    path: Path, tasks: Sequence[Task], *, trials: bool = False, missing: bool = False
+) -> list[Prediction]:
+    """Predictions in the order of the instances, then of the file.
+
+    `trials`: an instance may have several. `missing`: it may have none, and then gets one without SQL. Raises
+    InputError that names the file, the rows or the ids: a broken row, an unknown instance, another database than the
+    instance's, a duplicate without `trials`, an instance without prediction unless `missing`.
+    """
+    by_id = {task.instance_id: task for task in tasks}
+    found: dict[str, list[Prediction]] = {}
+    for row in _read(path):
+        task = _task_of(row, by_id, tasks)
+        answers = found.setdefault(task.instance_id, [])
+        if answers and not trials:
+            raise InputError(
+                f"{row.place}: a second prediction for instance {task.instance_id!r} (first {answers[0].place}); "
+                "remove one, or give --trials if each instance has several"
+            )
+        if row.db_id and row.db_id != task.db_id:
+            raise InputError(
+                f"{row.place}: predicts on database {row.db_id!r}, but instance {task.instance_id!r} is on "
+                f"{task.db_id!r}; are the files of the same benchmark and order?"
+            )
+        answers.append(Prediction(task.instance_id, tuple(row.sqls), len(answers), row.db_id, row.place))
+    without = [task.instance_id for task in tasks if task.instance_id not in found]
+    if without and not missing:
+        shown = ", ".join(without[:_SHOWN]) + (f" and {len(without) - _SHOWN} more" if len(without) > _SHOWN else "")
+        raise InputError(f"{path}: no prediction for {shown}; add them, or give --missing zero to score them 0")
+    return [
+        answer
+        for task in tasks
+        for answer in found.get(task.instance_id, [Prediction(task.instance_id, (), place=str(path))])
+    ]
+
+
+def _task_of(row: _Row, by_id: dict[str, Task], tasks: Sequence[Task]) -> Task:
+    name = str(row.key)
+    if name in by_id:
+        return by_id[name]
+    # Ids of an own kind: a number is a position.
+    if name.isdecimal() and int(name) < len(tasks) and not any(key.isdecimal() for key in by_id):
+        return tasks[int(name)]
+    raise InputError(f"{row.place}: no instance {name!r}; known are {', '.join(list(by_id)[:_SHOWN])}, ...")
+
+
+def _read(path: Path) -> Iterator[_Row]:
+    if path.suffix in (".sql", ".txt"):
+        yield from _from_lines(path)
+    elif path.suffix == ".json":
+        value = read_json(path)
+        if isinstance(value, dict):
+            yield from (_from_pair(path, key, item) for key, item in value.items())
+        elif isinstance(value, list):
+            yield from _from_list(path, value)
+        else:
+            raise InputError(f"{path}: expected a JSON object or list, got {type(value).__name__}")
+    else:
+        yield from _from_list(path, read_jsonl(path))
+
+
+def _from_lines(path: Path) -> Iterator[_Row]:
+    try:
+        text = path.read_text(encoding="utf-8")
+    except FileNotFoundError:
+        raise InputError(f"{path}: no such file") from None
+    except UnicodeDecodeError as error:
+        raise InputError(f"{path}: not UTF-8 ({error.reason}); convert the file") from error
+    for position, line in enumerate(text.splitlines()):
+        sql, _, db_id = line.partition("\t")
+        yield _Row(position, [sql] if sql.strip() else [], f"{path}, line {position + 1}", db_id.strip())
+
+
+def _from_list(path: Path, rows: Iterable[Any]) -> Iterator[_Row]:
+    for position, row in enumerate(rows):
+        place = f"{path}, row {position + 1}"
+        if isinstance(row, str):
+            yield _with_database(position, row, place)
+            continue
+        if not isinstance(row, dict):
+            raise InputError(f"{place}: expected an object or a text, got {type(row).__name__}")
+        key = next((row[name] for name in _ID_FIELDS if isinstance(row.get(name), str | int)), position)
+        field = next((name for name in _SQL_FIELDS if name in row), None)
+        sqls = statements(row[field]) if field and row[field] is not None else [] if field else None
+        if sqls is None:
+            what = f"field {field!r} is neither a text nor a list of texts" if field else "holds no SQL"
+            raise InputError(f"{place} ({key}): {what}; expected one of {', '.join(_SQL_FIELDS)}")
+        db_id = row.get("db_id")
+        yield _Row(key, sqls, place, db_id if isinstance(db_id, str) else "")
+
+
+def _from_pair(path: Path, key: str, value: Any) -> _Row:
+    place = f"{path}, key {key!r}"
+    if isinstance(value, str):
+        return _with_database(key, value, place)
+    sqls = [] if value is None else statements(value)
+    if sqls is None:
+        raise InputError(f"{place}: expected a text or a list of texts, got {type(value).__name__}")
+    return _Row(key, sqls, place)
+
+
+def _with_database(key: str | int, text: str, place: str) -> _Row:
+    sql, _, db_id = text.partition(_BIRD_SEPARATOR)
+    return _Row(key, [sql] if sql.strip() else [], place, db_id.strip())

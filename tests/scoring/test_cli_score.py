@@ -1,0 +1,190 @@
+"""`birdrl score` and `birdrl gym check` from the outside: output, summary, exit status, what is named."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from birdrl.cli import main
+from birdrl.files import read_jsonl, write_jsonl
+
+QUESTIONS = [
+    {"instance_id": name, "db_id": "shop", "sol_sql": [sql], "category": category}
+    for name, sql, category in (
+        ("count", "SELECT count(*) FROM item", "Query"),
+        ("names", "SELECT name FROM item ORDER BY id", "Query"),
+        ("update", "UPDATE item SET stock = 1 WHERE id = 2", "Management"),
+    )
+]
+ANSWERS = [
+    {"instance_id": "count", "pred_sqls": ["SELECT count(id) FROM item"]},
+    {"instance_id": "names", "pred_sqls": ["SELECT name FROM item ORDER BY id DESC"]},
+    {"instance_id": "update", "pred_sqls": ["UPDATE item SET stock = 1 WHERE name = 'nut'"]},
+]
+
+
+class Files:
+    def __init__(self, folder: Path, databases: Path) -> None:
+        self.folder, self.databases = folder, databases
+        self.out = folder / "verdicts.jsonl"
+
+    def score(self, *more: str, instances: Any = QUESTIONS, answers: Any = ANSWERS, mode: str = "multiset") -> int:
+        write_jsonl(self.folder / "instances.jsonl", instances)
+        write_jsonl(self.folder / "predictions.jsonl", answers)
+        return main(
+            [
+                "score", "--instances", str(self.folder / "instances.jsonl"),
+                "--predictions", str(self.folder / "predictions.jsonl"), "--databases", str(self.databases),
+                "--mode", mode, "--out", str(self.out), "--workers", "1", *more,
+            ]
+        )  # fmt: skip
+
+    def check(self, *more: str, instances: Any) -> int:
+        write_jsonl(self.folder / "instances.jsonl", instances)
+        path = str(self.folder / "instances.jsonl")
+        return main(["gym", "check", "--instances", path, "--databases", str(self.databases), "--workers", "1", *more])
+
+    def verdicts(self) -> dict[str, int | None]:
+        return {row["id"]: row["verdict"] for row in read_jsonl(self.out)}
+
+
+@pytest.fixture
+def files(tmp_path: Path, folder: Path) -> Files:
+    return Files(tmp_path, folder)
+
+
+def test_one_object_a_line_and_a_summary(files: Files, capsys: pytest.CaptureFixture[str]) -> None:
+    assert files.score() == 0
+    rows = list(read_jsonl(files.out))
+    assert [(row["id"], row["verdict"]) for row in rows] == [("count", 1), ("names", 1), ("update", 1)]
+    assert all(row["seconds"] >= 0 and row["gold_seconds"] >= 0 and row["reason"] == "" for row in rows)
+    shown = capsys.readouterr().out
+    assert "3 of 3 right, 100.00 %" in shown
+    assert "management: 1 of 1" in shown
+    assert files.score(mode="ordered") == 0
+    assert files.verdicts() == {"count": 1, "names": 0, "update": 1}
+    assert next(row["reason"] for row in read_jsonl(files.out) if row["id"] == "names") == "another order of rows"
+
+
+def test_json_summary_with_metrics(files: Files, capsys: pytest.CaptureFixture[str]) -> None:
+    metrics = [argument for name in ("soft_f1", "r_ves", "suite") for argument in ("--metric", name)]
+    assert files.score("--json", "--repeats", "2", "--copies", "3", *metrics, mode="ordered") == 0
+    summary = json.loads(capsys.readouterr().out)
+    assert (summary["right"], summary["n"], summary["accuracy"]) == (2, 3, 0.666667)
+    low, high = summary["interval"]
+    assert 0.2 < low < summary["accuracy"] < high < 1
+    assert summary["soft_f1"]["mean"] == pytest.approx((1 + 0.2) / 2)  # of the two with tables; one row of five fits
+    assert summary["soft_f1_assigned"]["mean"] == 1
+    assert summary["suite"]["mean"] == pytest.approx(2 / 3, abs=1e-6)
+    assert 0 < summary["r_ves"] <= 112
+    rows = {row["id"]: row for row in read_jsonl(files.out)}
+    assert rows["names"]["r_ves_reward"] == 0
+    assert rows["update"]["r_ves_reward"] is None
+    assert rows["count"]["r_ves_reward"] > 0
+    assert rows["count"]["suite_copies"] >= 1
+
+
+def test_trials(files: Files, capsys: pytest.CaptureFixture[str]) -> None:
+    trials = [["SELECT 4"], ["SELECT count(id) FROM item"], ["SELECT 5"], ["selec"]]
+    answers = [{"instance_id": "count", "pred_sqls": sqls} for sqls in trials]
+    assert files.score("--trials", "--json", instances=QUESTIONS[:1], answers=answers) == 0
+    summary = json.loads(capsys.readouterr().out)["trials"]
+    assert summary["answers per instance"] == 4
+    assert summary["mean of trials"] == 0.5
+    assert summary["pass@1"] == 0.5
+    assert summary["pass@2"] == pytest.approx(5 / 6)
+    assert summary["pass@4"] == 1
+    assert summary["majority vote"] == 1
+    assert [row["trial"] for row in read_jsonl(files.out)] == [0, 1, 2, 3]
+
+
+def test_against_another_run(files: Files, capsys: pytest.CaptureFixture[str]) -> None:
+    assert files.score() == 0
+    other = files.folder / "other.jsonl"
+    files.out.rename(other)
+    assert files.score("--against", str(other), "--json", mode="ordered") == 0
+    text = capsys.readouterr().out
+    against = json.loads(text[text.index("{") :])["against"]
+    assert against == {"instances": 3, "only_this_run": 0, "only_other_run": 1, "p_value": 1.0}
+
+
+def test_what_could_not_be_judged_is_named_and_in_no_mean(files: Files, capsys: pytest.CaptureFixture[str]) -> None:
+    broken = {"instance_id": "broken", "db_id": "shop", "sol_sql": ["SELECT nothing"]}
+    answers = [*ANSWERS, {"instance_id": "broken", "pred_sqls": ["SELECT 1"]}]
+    assert files.score(instances=[*QUESTIONS, broken], answers=answers) == 1
+    assert files.verdicts()["broken"] is None
+    shown = capsys.readouterr().out
+    assert "3 of 3 right" in shown
+    assert "not judged (gold): broken: broken: sol_sql fails" in shown
+
+
+@pytest.mark.parametrize(
+    ("instances", "answers", "named"),
+    [
+        (QUESTIONS, ANSWERS[:2], "no prediction for update"),
+        (QUESTIONS, [*ANSWERS, ANSWERS[0]], "second prediction for instance 'count'"),
+        (QUESTIONS, [*ANSWERS, {"instance_id": "x", "pred_sqls": []}], "no instance 'x'"),
+        ([{**QUESTIONS[0], "db_id": "zoo"}], ANSWERS[:1], "no database 'zoo'"),
+    ],
+)
+def test_wrong_input_is_named(
+    instances: Any, answers: Any, named: str, files: Files, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert files.score(instances=instances, answers=answers) == 2
+    assert named in capsys.readouterr().err
+    assert not files.out.exists()
+
+
+def test_wrong_use(files: Files, capsys: pytest.CaptureFixture[str]) -> None:
+    assert files.score("--timeout", "0") == 2
+    assert "--timeout must be above 0" in capsys.readouterr().err
+    with pytest.raises(SystemExit) as ended:
+        files.score(mode="exact")
+    assert ended.value.code == 2
+
+
+def test_missing_predictions_score_zero_on_request(files: Files) -> None:
+    assert files.score("--missing", "zero", answers=ANSWERS[:1]) == 0
+    assert files.verdicts() == {"count": 1, "names": 0, "update": 0}
+
+
+PYTHON = (
+    "def test_case(pred_sqls, sol_sqls, db_path, conn):\n    assert ex_base(pred_sqls, sol_sqls, db_path, conn) == 1"
+)
+CRITIC = {
+    "instance_id": "SQLite_0", "db_id": "shop", "query": "?", "category": "Query",
+    "issue_sql": ["SELECT count(*) FROM maker"], "sol_sql": ["SELECT count(*) FROM item"],
+    "preprocess_sql": [], "clean_up_sql": [], "test_cases": [PYTHON],
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("mode", ["critic_strict", "critic_compat", "bird"])
+def test_instances_with_test_cases(mode: str, files: Files, capsys: pytest.CaptureFixture[str]) -> None:
+    hack = ["CREATE TEMP TABLE IF NOT EXISTS item(x)", "SELECT 0"]
+    other = {**CRITIC, "instance_id": "SQLite_1"}
+    answers = [
+        {"instance_id": "SQLite_0", "pred_sqls": ["SELECT count(id) FROM item"]},
+        {"instance_id": "SQLite_1", "pred_sqls": hack},
+    ]
+    assert files.score(instances=[CRITIC, other], answers=answers, mode=mode) == 0
+    compat = mode == "critic_compat"
+    assert files.verdicts() == {"SQLite_0": 1, "SQLite_1": int(compat)}
+    assert ("the two disagree on 1 instances: SQLite_1" in capsys.readouterr().out) is compat
+
+
+def test_gate_zero(files: Files, capsys: pytest.CaptureFixture[str]) -> None:
+    bad = {**CRITIC, "instance_id": "SQLite_9", "issue_sql": CRITIC["sol_sql"]}
+    assert files.check(instances=[CRITIC]) == 0
+    assert "1 of 1 instances pass gate zero" in capsys.readouterr().out
+    assert files.check(instances=[CRITIC, bad]) == 1
+    assert "SQLite_9: the issue passes every test" in capsys.readouterr().out
+    assert files.check("--json", instances=[CRITIC, bad]) == 1
+    assert json.loads(capsys.readouterr().out) == {
+        "instances": 2,
+        "failed": [{"id": "SQLite_9", "reasons": ["the issue passes every test"]}],
+    }
+    assert files.check(instances=[{**CRITIC, "db_id": "zoo"}]) == 2
+    assert "no database 'zoo'" in capsys.readouterr().err
