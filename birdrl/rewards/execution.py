@@ -12,7 +12,7 @@ import time
 from collections import OrderedDict
 from collections.abc import Sequence
 from concurrent.futures import Future
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import StrEnum
 from pathlib import Path
 from typing import Protocol
@@ -58,9 +58,18 @@ class TestOutcome:
 
 
 @dataclass(frozen=True)
+class ResultPair:
+    """Last result tables of prediction and reference under one setup; None where a side gives none."""
+
+    setup: tuple[str, ...]
+    prediction: StatementResult | None
+    reference: StatementResult | None
+
+
+@dataclass(frozen=True)
 class ExecutionScore:
     """`reward` = passed / total (Eq. 5), in [0, 1]. `status` is that of the prediction's own statements,
-    "empty" when it holds none."""
+    "empty" when it holds none. `results`: one pair per setup, none when the prediction does not run."""
 
     reward: float
     passed: int
@@ -69,6 +78,12 @@ class ExecutionScore:
     blame: Blame
     reason: str
     status: Status | str
+    results: tuple[ResultPair, ...] = field(default=(), repr=False)
+
+    @property
+    def solved(self) -> bool:
+        """Whether every test passed."""
+        return self.total > 0 and self.passed == self.total
 
 
 @dataclass(frozen=True)
@@ -107,12 +122,14 @@ class ExecutionScorer:
         if not any(sql.strip() for sql in pred_sql):
             return _all_failed(tests, "the prediction is empty", "empty")
         outcomes: dict[int, TestOutcome] = {}
+        pairs: list[ResultPair] = []
         first_status: Status | str = "ok"
         for position, (setup, group) in enumerate(_by_setup(tests).items()):
             gold = self._gold(instance, setup, group)
             if gold.table is None and any(isinstance(test, ResultTest) for test in group.values()):
                 raise GoldError(f"{instance.instance_id}: a result test, but the solution returns no result table")
-            status, reason = self._judge(instance, pred_sql, setup, group, gold, outcomes)
+            status, reason, table = self._judge(instance, pred_sql, setup, group, gold, outcomes)
+            pairs.append(ResultPair(setup, table, gold.table))
             if position == 0:
                 first_status = status
                 if status != "ok":
@@ -121,7 +138,9 @@ class ExecutionScorer:
         passed = sum(outcome.passed for outcome in ordered)
         failure = next((f"test {o.index} ({o.kind}): {o.reason}" for o in ordered if not o.passed), "")
         blame = Blame.POLICY if failure else Blame.NONE
-        return ExecutionScore(passed / len(tests), passed, len(tests), ordered, blame, failure, first_status)
+        return ExecutionScore(
+            passed / len(tests), passed, len(tests), ordered, blame, failure, first_status, tuple(pairs)
+        )
 
     # --- the prediction
 
@@ -133,8 +152,8 @@ class ExecutionScorer:
         group: dict[int, AnyTest],
         gold: _Gold,
         outcomes: dict[int, TestOutcome],
-    ) -> tuple[Status | str, str]:
-        """Run the prediction under one setup and add the outcomes of that setup's tests."""
+    ) -> tuple[Status | str, str, StatementResult | None]:
+        """Run the prediction under one setup, add the outcomes of that setup's tests, give its last table."""
         template = self._templates.path(instance.db_id)
         with self._pool.acquire(unique_trajectory_id(f"score:{instance.instance_id}"), template) as lease:
             for sql in (*setup, *instance.preprocess_sql):
@@ -150,7 +169,7 @@ class ExecutionScorer:
                     outcomes[index] = TestOutcome(index, test.kind, not failure, failure)
             else:
                 outcomes.update({i: TestOutcome(i, test.kind, False, reason) for i, test in group.items()})
-        return status, reason
+        return status, reason, _last_table(results) if status == "ok" else None
 
     def _run(self, lease: Lease, pred_sql: Sequence[str]) -> tuple[list[StatementResult], Status | str, str]:
         limit = self._pool.config.statement_timeout_s
@@ -242,6 +261,18 @@ class ExecutionScorer:
                     f"{instance.instance_id}: {field} fails ({failed.status}: {failed.message}): {failed.sql}"
                 )
         return results
+
+
+def share_passed(instance: Instance, score: ExecutionScore, *, every_database: bool) -> float:
+    """Eq. 5, or with `every_database` (ours) Eq. 5 over tests that differ in more than their set-up: those that do
+    not are one test, passed when it passes on every database."""
+    if not every_database or not instance.test_cases:
+        return score.reward
+    groups: dict[str, bool] = {}
+    for test, outcome in zip(instance.test_cases, score.tests, strict=True):
+        key = canonical_json(test.model_dump(exclude={"setup_sql"}))
+        groups[key] = groups.get(key, True) and outcome.passed
+    return sum(groups.values()) / len(groups)
 
 
 def _by_setup(tests: Sequence[AnyTest]) -> dict[tuple[str, ...], dict[int, AnyTest]]:
