@@ -6,11 +6,12 @@ single values. Unknown keys and wrong values are errors that name the key, the f
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Literal
 
 import yaml
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
 from birdrl.errors import InputError
 
@@ -129,6 +130,225 @@ class SftToolsParams(SftParams):
     )
 
 
+class EndpointParams(Section):
+    url: str = Field("", description="Base URL of an OpenAI-compatible endpoint, ending in /v1; empty: none.")
+    model: str = Field("", description="Model name that the endpoint knows.")
+    key_variable: str = Field(
+        "OPENAI_API_KEY", description="Environment variable that holds the key; a server without keys needs none."
+    )
+    temperature: float = Field(0.0, ge=0, description="Sampling temperature of answers.")
+    max_tokens: int = Field(512, ge=1, description="Tokens of one answer.")
+    timeout_s: float = Field(60.0, gt=0, description="Time limit of one request, seconds.")
+    retries: int = Field(5, ge=0, description="Further tries, with growing pauses, after a failed request.")
+    structured: Literal["json_schema", "json_object", "text"] = Field(
+        "json_schema", description="How the endpoint is held to JSON: by schema, to any object, by the prompt alone."
+    )
+    budget_tokens: int | None = Field(
+        2_000_000, ge=1, description="Tokens that all answers in the cache may have cost; beyond, the run stops."
+    )
+    cache: str = Field("artifacts/cache/endpoint", description="Folder of answers; a question is paid for once.")
+
+
+class CsmrParams(Section):
+    alpha: float = Field(0.8, gt=0, lt=1, description="Most that a result which is not perfect can earn.")
+    perfect: Literal["bird", "multiset", "ordered"] = Field(
+        "bird", description="When rows are the same: as a set (paper), with repetitions, in order where order counts."
+    )
+    dedup_columns: bool = Field(
+        False, description="Count equal columns once; then junk copies of a right column are paid for (ours: no)."
+    )
+    bird_compat: bool = Field(
+        False, description="Two results without rows are equal whatever their columns, as in BIRD's own script."
+    )
+
+
+class AtrParams(Section):
+    up: float = Field(1.0, gt=0, description="Transition matrix entry of an improvement.")
+    down: float = Field(-1.5, lt=0, description="Transition matrix entry of a degradation; |down| >= up.")
+    m_stay: float = Field(0.0, description="Reward of a step that neither improves nor degrades (ours: 0).")
+    tau: float = Field(0.05, ge=0, lt=1, description="Stagnation threshold: smaller changes count as none (ours).")
+    step_cost: float = Field(
+        0.05, ge=0, description="Cost of a scored turn (ours); at least up * tau, or cycles of small steps pay."
+    )
+    const: float = Field(0.0, le=0, description="Added once per trajectory (ours).")
+    virtual_start: bool = Field(True, description="Score 0 stands before the first turn (ours).")
+    no_action_reward: float | None = Field(
+        None, description="Of a trajectory without SQL; none: a turn's cost below the longest fruitless trajectory."
+    )
+    score_turns: Literal["all", "answer_like"] = Field(
+        "all", description="Every turn's query (paper), or only those that do not merely look at the database (ours)."
+    )
+
+    @model_validator(mode="after")
+    def _no_profitable_cycle(self) -> AtrParams:
+        if -self.down < self.up:
+            raise ValueError(f"|down| must be at least up, or oscillating pays; got {self.down} and {self.up}")
+        least = self.up * self.tau + max(self.m_stay, 0.0)
+        if self.step_cost < least:
+            raise ValueError(
+                f"step_cost must be at least up * tau + max(m_stay, 0) = {least:g}, or falling in steps below tau and "
+                f"jumping back pays; got {self.step_cost}"
+            )
+        return self
+
+    def no_action(self, max_turns: int) -> float:
+        """What a trajectory without SQL earns: below every fruitless one of up to `max_turns` turns, so that doing
+        nothing never pays. Raises ValueError when the given number does not lie there."""
+        fruitless = self.const + (min(self.m_stay, 0.0) - self.step_cost) * max_turns
+        if self.no_action_reward is None:
+            return fruitless - max(self.step_cost, 0.05)
+        if self.no_action_reward >= fruitless:
+            raise ValueError(
+                f"reward.atr.no_action_reward is {self.no_action_reward:g}, not below the {fruitless:g} that "
+                f"{max_turns} fruitless turns earn: doing nothing would pay"
+            )
+        return self.no_action_reward
+
+
+class PartialParams(Section):
+    executable: float = Field(0.1, ge=0, description="Weight of SQL that runs, w_exec (ours).")
+    schema_linking: float = Field(0.1, ge=0, description="Weight of the schema-linking score, w_sl (ours).")
+    schema_score: Literal["f1", "jaccard"] = Field("f1", description="Overlap of schema items.")
+
+
+class JudgeParams(Section):
+    weight: float = Field(0.2, ge=0, description="Lambda: reward of full marks (ours).")
+    max_chars: int = Field(12_000, ge=200, description="Characters of a trajectory that the judge sees.")
+
+
+class RubricParams(Section):
+    executable: float = Field(0.1, ge=0, description="Weight of SQL that runs, w_e (ours).")
+    bugs: float = Field(0.1, ge=0, description="Weight of the share of known bugs that the reasoning names (ours).")
+    checklist: Literal["bug_record", "endpoint"] = Field(
+        "bug_record", description="Known bugs: the instance's own record where it has one (ours), or asked for."
+    )
+    max_chars: int = Field(12_000, ge=200, description="Characters of reasoning that the verifier sees.")
+
+
+# Terms of the peers' rewards and their weights. Terms are in [-1, 1] or [0, 1]; see birdrl/rewards/peers.py.
+PEER_WEIGHTS: dict[str, dict[str, float]] = {
+    "skyrl_sql": {"result": 1.0, "format": 1.0},
+    "arctic": {"result": 1.0, "executable": 0.1},
+    "sql_r1": {"format": 1.0, "executable": 2.0, "result": 3.0, "length": 0.5, "share": 1.0},
+    "reasoning_sql": {"result": 3.0, "judge": 2.0, "executable": 1.0, "schema": 1.0, "bigrams": 1.0, "format": 1.0},
+    "mtir_sql": {"format": 0.1, "executable": 0.1, "result": 1.0},
+    "sql_trail": {"result": 5.0, "turns": 2.0, "schema": 1.0, "bigrams": 1.0, "executable": 1.0, "format": 1.0},
+    "think2sql": {"cells": 1.0, "format": 1.0, "tags": 1.0},
+}
+RewardKind = Literal[
+    "execution", "csmr", "atr", "step_wise", "skyrl_sql", "arctic", "sql_r1", "reasoning_sql", "mtir_sql",
+    "sql_trail", "think2sql",
+]  # fmt: skip
+RewardPreset = Literal[
+    "bird_rl", "bird_rl_strict", "bird_rl_partial", "bird_rl_judge", "bird_rl_rubric", "csmr", "astra", "astra_const",
+    "astra_binary", "symmetric", "step_wise", "skyrl_sql", "arctic", "sql_r1", "reasoning_sql", "mtir_sql", "sql_trail",
+    "think2sql",
+]  # fmt: skip
+PRESETS: dict[str, dict[str, Any]] = {
+    "bird_rl": {"kind": "execution"},
+    "bird_rl_partial": {"kind": "execution", "auxiliary": "partial"},
+    "bird_rl_judge": {"kind": "execution", "auxiliary": "judge"},
+    "bird_rl_rubric": {"kind": "execution", "auxiliary": "rubric"},
+    "bird_rl_strict": {"kind": "execution", "every_database": True},
+    "csmr": {"kind": "csmr", "every_database": True},
+    "astra": {"kind": "atr", "every_database": True},
+    "astra_const": {
+        "kind": "atr",
+        "every_database": True,
+        "atr": {"tau": 0.0, "step_cost": 0.0, "const": -0.1, "no_action_reward": -0.2},
+    },
+    "astra_binary": {"kind": "atr", "every_database": True, "turn_score": "binary"},
+    "symmetric": {"kind": "atr", "every_database": True, "atr": {"down": -1.0}},
+    "step_wise": {"kind": "step_wise", "every_database": True},
+    **{name: {"kind": name} for name in PEER_WEIGHTS},
+}
+
+
+class RewardParams(Section):
+    """What a trajectory earns. `preset` names values for all other fields; a field that is given wins."""
+
+    preset: RewardPreset = Field(
+        "bird_rl", description="Named reward: BIRD-RL's or an ablation of it, SQL-ASTRA's, or a peer's."
+    )
+    kind: RewardKind = Field(
+        "execution",
+        description="Of the final SQL (execution: share of tests passed, Eq. 5; csmr), of all turns (atr, step_wise), "
+        "or a peer's form.",
+    )
+    every_database: bool = Field(
+        False,
+        description="Ours: a test counts only if it passes on every database that the instance tries it on, and a "
+        "CSMR value is the least of them, so that constants earn nothing; false: as in the papers.",
+    )
+    auxiliary: Literal["none", "partial", "judge", "rubric"] = Field(
+        "none", description="For kind execution: what a trajectory gets that passes no test (Appendix B.2)."
+    )
+    turn_score: Literal["csmr", "binary"] = Field(
+        "csmr", description="For atr and step_wise: dense score of a turn, or 1 only where all is right."
+    )
+    csmr: CsmrParams = Field(
+        default_factory=lambda: CsmrParams.model_validate({}), description="Column-set matching (SQL-ASTRA 2.2.1)."
+    )
+    atr: AtrParams = Field(
+        default_factory=lambda: AtrParams.model_validate({}), description="Aggregated trajectory reward (2.3)."
+    )
+    partial: PartialParams = Field(
+        default_factory=lambda: PartialParams.model_validate({}), description="Partial correctness (B.2)."
+    )
+    judge: JudgeParams = Field(
+        default_factory=lambda: JudgeParams.model_validate({}), description="LLM as a judge (B.2)."
+    )
+    rubric: RubricParams = Field(
+        default_factory=lambda: RubricParams.model_validate({}), description="Heuristic rubric (B.2)."
+    )
+    weights: dict[str, float] = Field(
+        default_factory=dict, description="For a peer's form: weights of its terms that differ from the published."
+    )
+    endpoint: EndpointParams = Field(
+        default_factory=lambda: EndpointParams.model_validate({}), description="Who judges, where a reward needs it."
+    )
+
+    @model_validator(mode="before")
+    @classmethod
+    def _fill_from_preset(cls, values: Any) -> Any:
+        if not isinstance(values, Mapping):
+            return values
+        return _merged(PRESETS.get(str(values.get("preset", "bird_rl")), {}), values)
+
+    @model_validator(mode="after")
+    def _consistent(self) -> RewardParams:
+        if self.auxiliary != "none" and self.kind != "execution":
+            raise ValueError(f"auxiliary {self.auxiliary!r} goes with kind 'execution' only, not with {self.kind!r}")
+        unknown = sorted(set(self.weights) - set(PEER_WEIGHTS.get(self.kind, {})))
+        if unknown:
+            terms = ", ".join(PEER_WEIGHTS.get(self.kind, {})) or "none"
+            raise ValueError(f"weights: {self.kind!r} has no term {unknown[0]!r}; its terms are: {terms}")
+        if self.needs_endpoint and not (self.endpoint.url and self.endpoint.model):
+            raise ValueError("this reward asks a language model: give endpoint.url and endpoint.model")
+        return self
+
+    @property
+    def needs_endpoint(self) -> bool:
+        """Whether scoring a trajectory can ask a language model."""
+        return self.auxiliary in ("judge", "rubric") or self.term_weights.get("judge", 0.0) != 0
+
+    @property
+    def most_auxiliary(self) -> float:
+        """The most that a trajectory can earn which passes no test."""
+        most = {
+            "none": 0.0,
+            "partial": self.partial.executable + self.partial.schema_linking,
+            "judge": self.judge.weight,
+            "rubric": self.rubric.executable + self.rubric.bugs,
+        }
+        return most[self.auxiliary]
+
+    @property
+    def term_weights(self) -> dict[str, float]:
+        """Weights of the terms of a peer's form; empty for the papers' own rewards."""
+        return {**PEER_WEIGHTS.get(self.kind, {}), **self.weights}
+
+
 class RlParams(Section):
     steps: int = Field(ge=1, description="GRPO steps.")
     prompts_per_step: int = Field(4, ge=1, description="Instances per step (paper: 16).")
@@ -139,6 +359,17 @@ class RlParams(Section):
     learning_rate: float = Field(1e-6, gt=0, description="Learning rate (paper: 1e-6).")
     kl_coef: float = Field(0.01, ge=0, description="Weight of the KL term, beta of Eq. 4.")
     clip_ratio: float = Field(0.2, gt=0, lt=1, description="Clip range epsilon of Eq. 4.")
+    normalise_std: bool = Field(
+        True, description="Divide advantages by the group's standard deviation; false: as in Dr. GRPO."
+    )
+    ratio: Literal["token", "sequence"] = Field(
+        "token",
+        description="Importance ratio: of each token, averaged over tokens (the authors' engine), or of the whole "
+        "output, averaged over outputs (GSPO: Eq. 4's ratio, to the power of 1 / length).",
+    )
+    reward: RewardParams = Field(
+        default_factory=lambda: RewardParams.model_validate({}), description="What a trajectory earns."
+    )
     temperature: float = Field(1.0, gt=0, description="Sampling temperature of rollouts.")
     max_failure_share: float = Field(
         0.02, ge=0, le=1, description="Above this share of infra and gold failures in a step the run stops."
@@ -188,6 +419,13 @@ class Params(Section):
     evaluate: EvaluateParams
     report: ReportParams
 
+    @model_validator(mode="after")
+    def _doing_nothing_does_not_pay(self) -> Params:
+        for stage, turns in ((self.rl_reasoning, 1), (self.rl_agentic, self.agent.max_turns)):
+            if stage.reward.kind == "atr":
+                stage.reward.atr.no_action(turns)
+        return self
+
 
 def load_params(profile: str, overrides: dict[str, Any] | None = None, path: Path = Path("params.yaml")) -> Params:
     """The parameters of a profile of `path`, with dotted-key overrides (`{"gym.train_instances": 50}`) applied.
@@ -222,10 +460,21 @@ def validate_params(values: Any, where: str) -> Params:
     except ValidationError as error:
         first = error.errors()[0]
         key = ".".join(str(part) for part in first["loc"])
-        message = first["msg"]
+        message = first["msg"].removeprefix("Value error, ")
         if first["type"] == "extra_forbidden":
             message = f"unknown key; allowed here: {', '.join(_fields_at(first['loc'][:-1]))}"
+        if first["type"] == "value_error":  # it says itself what was given
+            raise InputError(f"{where}: {key + ': ' if key else ''}{message}") from error
         raise InputError(f"{where}: {key}: {message} (got {first.get('input')!r})") from error
+
+
+def _merged(base: Mapping[str, Any], over: Mapping[str, Any]) -> dict[str, Any]:
+    """`over` on top of `base`, mappings merged key by key."""
+    result = dict(base)
+    for key, value in over.items():
+        below = result.get(key)
+        result[key] = _merged(below, value) if isinstance(below, Mapping) and isinstance(value, Mapping) else value
+    return result
 
 
 def _fields_at(location: tuple[int | str, ...]) -> list[str]:

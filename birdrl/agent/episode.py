@@ -20,6 +20,7 @@ from birdrl.errors import GoldError, InfraError
 from birdrl.gym.instance import Instance
 from birdrl.params import AgentParams
 from birdrl.rewards.execution import Blame
+from birdrl.rewards.trajectory import Query, Trajectory, Turn
 from birdrl.sql.lease import SCRIPT_FACTOR
 from birdrl.sql.observation import ObservationBudget, cut_text, render
 
@@ -88,6 +89,9 @@ class Episode:
         self._submitted: list[str] | None = None
         self._last_sql: str | None = None
         self._killed = False
+        self._done: list[Turn] = []
+        self._queries: list[Query] = []  # since the last whole turn
+        self._malformed = 0
         if tools:
             self._preprocess()
         self._deadline = clock() + agent_params.trajectory_timeout_s
@@ -122,16 +126,32 @@ class Episode:
         """The prompt given at construction and every message since; tool calls as text in `content`."""
         return [dict(message) for message in self._messages]
 
+    def trajectory(self) -> Trajectory:
+        """What rewards need to know of the episode so far. Calls taken one by one count as a turn each."""
+        final = self.final_sql
+        apart = [Turn("", (query,)) for query in self._queries]
+        return Trajectory(
+            instance=self.instance,
+            turns=(*self._done, *apart),
+            final_sql=None if final is None else tuple(final),
+            tools=self.tools,
+            max_turns=self.params.max_turns if self.tools else 1,
+            stop="" if self.stop is None else str(self.stop),
+            blame=self.blame,
+            messages=self.transcript(),
+        )
+
     def step(self, assistant_text: str) -> Step:
         """Take one assistant turn. Raises InfraError, after which the trajectory counts for nothing."""
         if self.stop is not None:
             raise ValueError(f"the trajectory of {self.instance.instance_id} has ended ({self.stop})")
         self.turns += 1
         self._messages.append({"role": "assistant", "content": assistant_text})
-        if not self.tools:
-            self._submitted = parse_answer(assistant_text)
-            return self.end(StopReason.NO_ANSWER if self._submitted is None else StopReason.ANSWERED)
-        return self._tool_turn(assistant_text)
+        try:
+            return self._tool_turn(assistant_text) if self.tools else self._answer(assistant_text)
+        finally:
+            self._done.append(Turn(assistant_text, tuple(self._queries), self._malformed))
+            self._queries, self._malformed = [], 0
 
     def call(self, call: ToolCall | MalformedCall, *, budget: ObservationBudget | None = None) -> str:
         """Take one tool call: the observation, or an empty text with `stop` set when the call ends the trajectory.
@@ -141,12 +161,14 @@ class Episode:
         """
         if isinstance(call, MalformedCall):
             self.tool_errors += 1
+            self._malformed += 1
             return f"Error: {call.reason}"
         self.tool_calls += 1
         left = self.seconds_left
         if call.name == SUBMIT:
             # A submission on the last allowed turn counts, and one beyond the time limit that was written within it.
             self._submitted = [call.sql]
+            self._queries.append(Query(call.sql, submitted=True))
             self.stop = StopReason.SUBMITTED
         elif self._killed:
             self.stop = StopReason.POLICY_KILLED
@@ -166,6 +188,13 @@ class Episode:
         """Stop from outside, for limits that the episode cannot see (tokens, time while the policy writes)."""
         self.stop = reason
         return Step(None, reason)
+
+    def _answer(self, text: str) -> Step:
+        self._submitted = parse_answer(text)
+        if self._submitted is None:
+            return self.end(StopReason.NO_ANSWER)
+        self._queries += [Query(sql, submitted=True) for sql in self._submitted]
+        return self.end(StopReason.ANSWERED)
 
     def _tool_turn(self, text: str) -> Step:
         calls = parse_tool_calls(text)
@@ -203,7 +232,9 @@ class Episode:
             script_timeout_s=min(SCRIPT_FACTOR * statement_s, seconds_left),
         )
         self.sql_seconds += sum(result.elapsed_s for result in results)
-        self.tool_errors += not results or any(result.status != "ok" for result in results)
+        failed = not results or any(result.status != "ok" for result in results)
+        self.tool_errors += failed
+        self._queries.append(Query(call.sql, ok=not failed))
         return results
 
     def _preprocess(self) -> None:

@@ -13,7 +13,7 @@ from importlib import import_module
 
 from birdrl.errors import BirdrlError, InputError
 
-COMMANDS = ("run", "stages", "params", "activate", "sql", "score", "gym")
+COMMANDS = ("run", "stages", "params", "activate", "sql", "score", "gym", "diagnose")
 
 _EPILOG = """\
 examples:
@@ -22,6 +22,7 @@ examples:
   birdrl params                        every parameter with its meaning and value
   birdrl run gym                       run one stage by hand
   birdrl sql --database shop.sqlite "SELECT 1"    run SQL as a policy's rollout would
+  birdrl diagnose FILE --instances FILE --templates DIR    energy and reward distribution of transcripts
   dvc repro                            run every stage that is not up to date
   python -m flows.full_curriculum      the same under Prefect and MLflow
 

@@ -51,12 +51,21 @@ def run(arguments: argparse.Namespace) -> int:
         value = getattr(params, name)
         if isinstance(value, BaseModel):
             print(f"\n{name}")
-            for field, info in type(value).model_fields.items():
-                _show(f"  {field}", info, getattr(value, field))
+            _show_section(value, "  ")
         else:
             print()
             _show(name, Params.model_fields[name], value)
     return 0
+
+
+def _show_section(section: BaseModel, indent: str) -> None:
+    for field, info in type(section).model_fields.items():
+        value = getattr(section, field)
+        if isinstance(value, BaseModel):
+            print(f"{indent}{field}: {info.description}")
+            _show_section(value, f"{indent}  ")
+        else:
+            _show(f"{indent}{field}", info, value)
 
 
 def _show(label: str, info: FieldInfo, value: Any) -> None:

@@ -11,12 +11,13 @@ import re
 import threading
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any, Protocol
 
 from birdrl.compare.syntax import without_output_rounds
 from birdrl.errors import GoldError, InfraError
+from birdrl.files import canonical_json
 from birdrl.gym.instance import FeatureTest, PlanTest, PythonTest, ResultTest, StateTest, TestCase
 from birdrl.rewards.gold import Gold, GoldStore, Reference, Templates, last_table
 from birdrl.sql.compare import tables_equal
@@ -65,9 +66,18 @@ class TestOutcome:
 
 
 @dataclass(frozen=True)
+class ResultPair:
+    """Last result tables of prediction and reference under one setup; None where a side gives none."""
+
+    setup: tuple[str, ...]
+    prediction: StatementResult | None
+    reference: StatementResult | None
+
+
+@dataclass(frozen=True)
 class ExecutionScore:
     """`reward` = passed / total (Eq. 5), in [0, 1]. `status` is that of the prediction's own statements,
-    "empty" when it holds none."""
+    "empty" when it holds none. `results`: one pair per setup, none when the prediction does not run."""
 
     reward: float
     passed: int
@@ -76,6 +86,12 @@ class ExecutionScore:
     blame: Blame
     reason: str
     status: Status | str
+    results: tuple[ResultPair, ...] = field(default=(), repr=False)
+
+    @property
+    def solved(self) -> bool:
+        """Whether every test passed."""
+        return self.total > 0 and self.passed == self.total
 
 
 _USING_INDEX = re.compile(r"USING (?:COVERING )?INDEX (.+?)(?: \(|$)")
@@ -140,10 +156,12 @@ class ExecutionScorer:
         if not any(sql.strip() for sql in pred_sql):
             return _all_failed(tests, "the prediction is empty", "empty")
         outcomes: dict[int, TestOutcome] = {}
+        pairs: list[ResultPair] = []
         first_status: Status | str = "ok"
         for position, (setup, group) in enumerate(_by_setup(tests).items()):
             gold = self._gold(instance, setup, group)
-            status, reason = self._judge(instance, pred_sql, setup, group, gold, outcomes)
+            status, reason, table = self._judge(instance, pred_sql, setup, group, gold, outcomes)
+            pairs.append(ResultPair(setup, table, gold.table))
             if position == 0:
                 first_status = status
                 if status != "ok":
@@ -153,7 +171,9 @@ class ExecutionScorer:
         passed = sum(outcome.passed for outcome in ordered)
         failure = next((f"test {o.index} ({o.kind}): {o.reason}" for o in ordered if not o.passed), "")
         blame = Blame.POLICY if failure else Blame.NONE
-        return ExecutionScore(passed / len(tests), passed, len(tests), ordered, blame, failure, first_status)
+        return ExecutionScore(
+            passed / len(tests), passed, len(tests), ordered, blame, failure, first_status, tuple(pairs)
+        )
 
     # --- the prediction
 
@@ -165,8 +185,8 @@ class ExecutionScorer:
         group: dict[int, TestCase],
         gold: Gold,
         outcomes: dict[int, TestOutcome],
-    ) -> tuple[Status | str, str]:
-        """Run the prediction under one setup and add the outcomes of that setup's tests."""
+    ) -> tuple[Status | str, str, StatementResult | None]:
+        """Run the prediction under one setup, add the outcomes of that setup's tests, give its last table."""
         template = self._templates.path(instance.db_id)
         with self._pool.acquire(unique_trajectory_id(f"score:{instance.instance_id}"), template) as lease:
             for sql in (*setup, *instance.preprocess_sql):
@@ -182,7 +202,7 @@ class ExecutionScorer:
                         outcomes[index] = TestOutcome(index, test.kind, not failure, failure)
             else:
                 outcomes.update({i: TestOutcome(i, test.kind, False, reason) for i, test in group.items()})
-        return status, reason
+        return status, reason, last_table(results) if status == "ok" else None
 
     def _run(self, lease: Lease, pred_sql: Sequence[str]) -> tuple[list[StatementResult], Status | str, str]:
         limit = self._pool.config.statement_timeout_s
@@ -276,6 +296,18 @@ class ExecutionScorer:
         if gold.table is None and any(isinstance(test, ResultTest) for test in group.values()):
             raise GoldError(f"{instance.instance_id}: a result test, but the solution returns no result table")
         return gold
+
+
+def share_passed(instance: Scorable, score: ExecutionScore, *, every_database: bool) -> float:
+    """Eq. 5, or with `every_database` (ours) Eq. 5 over tests that differ in more than their set-up: those that do
+    not are one test, passed when it passes on every database."""
+    if not every_database or not instance.test_cases:
+        return score.reward
+    groups: dict[str, bool] = {}
+    for test, outcome in zip(instance.test_cases, score.tests, strict=True):
+        key = canonical_json(test.model_dump(exclude={"setup_sql"}))
+        groups[key] = groups.get(key, True) and outcome.passed
+    return sum(groups.values()) / len(groups)
 
 
 def _by_setup(tests: Sequence[TestCase]) -> dict[tuple[str, ...], dict[int, TestCase]]:

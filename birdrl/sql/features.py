@@ -11,16 +11,18 @@ from dataclasses import dataclass
 from typing import Any
 
 from birdrl.sql.results import PolicySqlError
+from birdrl.sql.schema_items import referenced_columns
 from birdrl.sql.splitting import split_statements, without_comments_before
 
 
 @dataclass(frozen=True)
 class SqlFeatures:
     """`names`: feature names, lower case; `tables`: lower-cased tables read or written, common table
-    expressions left out; `statements`: how many statements the script holds."""
+    expressions left out; `columns`: see `referenced_columns`; `statements`: how many statements the script holds."""
 
     names: frozenset[str]
     tables: frozenset[str]
+    columns: frozenset[str]
     statements: int
 
 
@@ -55,6 +57,7 @@ def extract_features(script: str) -> SqlFeatures:
     logging.getLogger("sqlglot").setLevel(logging.ERROR)  # it warns about statements it knows only as a command
     names: set[str] = set()
     tables: set[str] = set()
+    columns: set[str] = set()
     pieces = list(split_statements(script))
     try:
         for piece in pieces:
@@ -64,14 +67,14 @@ def extract_features(script: str) -> SqlFeatures:
                 continue
             for tree in sqlglot.parse(piece, read="sqlite"):
                 if tree is not None:
-                    _collect(tree, names, tables)
+                    _collect(tree, names, tables, columns)
     except SqlglotError as error:
         raise PolicySqlError(f"the SQL does not parse: {str(error).splitlines()[0]}") from error
     except RecursionError as error:
         raise PolicySqlError("the SQL is nested too deeply to parse") from error
     except Exception as error:  # a parser that breaks on a policy's text is no failure of the machinery
         raise PolicySqlError(f"the SQL does not parse: {type(error).__name__} in the parser") from error
-    return SqlFeatures(frozenset(names), frozenset(tables), len(pieces))
+    return SqlFeatures(frozenset(names), frozenset(tables), frozenset(columns), len(pieces))
 
 
 def _leading_feature(statement: str) -> str:
@@ -86,12 +89,13 @@ def _leading_feature(statement: str) -> str:
     )
 
 
-def _collect(tree: Any, names: set[str], tables: set[str]) -> None:
+def _collect(tree: Any, names: set[str], tables: set[str], columns: set[str]) -> None:
     from sqlglot import exp
 
     classes = [(name, getattr(exp, node)) for name, node in _NODES.items()]
     date_nodes = tuple(getattr(exp, node) for node in _DATE_NODES if hasattr(exp, node))
-    bound = {cte.alias_or_name.lower() for cte in tree.find_all(exp.CTE)}
+    bound = frozenset(cte.alias_or_name.lower() for cte in tree.find_all(exp.CTE))
+    columns |= referenced_columns(tree, bound)
     for node in tree.walk():
         names.update(name for name, cls in classes if isinstance(node, cls))
         if isinstance(node, exp.Table) and node.name and node.name.lower() not in bound:

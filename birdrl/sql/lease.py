@@ -128,7 +128,8 @@ class Lease:
                 raise PolicySqlError(f"parsing took more than {PARSE_TIMEOUT_S:g} s") from None
             if kind == "unparsed":
                 raise PolicySqlError(rest[0])
-            return SqlFeatures(frozenset(rest[0]), frozenset(rest[1]), rest[2])
+            names, tables, columns, statements = rest
+            return SqlFeatures(frozenset(names), frozenset(tables), frozenset(columns), statements)
 
     async def execute_async(
         self,

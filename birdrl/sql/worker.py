@@ -127,7 +127,8 @@ class _Server:
         except PolicySqlError as error:
             self.channel.send(pack_message("unparsed", str(error)))
         else:
-            self.channel.send(pack_message("features", sorted(found.names), sorted(found.tables), found.statements))
+            sets = map(sorted, (found.names, found.tables, found.columns))
+            self.channel.send(pack_message("features", *sets, found.statements))
 
     def _current(self) -> Session:
         if self.session is None:

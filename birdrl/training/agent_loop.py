@@ -23,6 +23,7 @@ from birdrl.gym.instance import Instance
 from birdrl.rewards.execution import Blame
 from birdrl.training.dialogue import Tokens, dialogue_for
 from birdrl.training.environment import rollout_environment
+from birdrl.training.rewarded import reward_record, rewarded_output
 from birdrl.training.rollout_settings import append_record, sampling_seed
 from birdrl.training.rows import instance_of, row_index
 
@@ -62,7 +63,7 @@ class SqlAgentLoop(AgentLoopBase):  # type: ignore[misc]
         self.dialogue = dialogue_for(self.tokenizer, self.continuous_token_builder, schemas)
 
     async def run(self, sampling_params: dict[str, Any], **row: Any) -> AgentLoopOutput | list[AgentLoopOutput]:
-        """One trajectory with its execution reward, or an empty list.
+        """One trajectory with its reward, or an empty list.
 
         An empty list takes the sample out of its GRPO group: the machinery or the instance failed, which says
         nothing about the policy. Every trajectory leaves a line in the stage's log; the sampler counts them.
@@ -107,14 +108,14 @@ class SqlAgentLoop(AgentLoopBase):  # type: ignore[misc]
                 f"{instance.instance_id}: the trajectory ended as {episode.stop} by no fault of the policy"
             )
         started = time.monotonic()
-        score = await self.environment.score(instance, episode.final_sql or [])
+        earned = await self.environment.reward(episode)
         tokens = trajectory.tokens
-        output = AgentLoopOutput(
+        output = rewarded_output(
+            earned,
             prompt_ids=tokens.prompt,
             response_ids=tokens.response,
             response_mask=tokens.mask,
             response_logprobs=tokens.log_probs,
-            reward_score=None if score is None else score.reward,
             num_turns=episode.turns,
             metrics=AgentLoopMetrics(
                 generate_sequences=trajectory.generate_s,
@@ -132,15 +133,16 @@ class SqlAgentLoop(AgentLoopBase):  # type: ignore[misc]
             },
         )
         outcome = {
-            "blame": (episode.blame if episode.blame is not Blame.NONE or score is None else score.blame).value,
-            "reward": None if score is None else score.reward,
+            "blame": episode.blame.value,
+            "reward": None,
+            "reason": "",
+            **({} if earned is None else reward_record(earned)),
             "stop": str(episode.stop),
             "turns": episode.turns,
             "tool_calls": episode.tool_calls,
             "tool_errors": episode.tool_errors,
             "response_tokens": sum(tokens.mask),
             "final_sql": episode.final_sql,
-            "reason": "" if score is None else score.reason,
         }
         return output, outcome
 

@@ -1,4 +1,4 @@
-"""Databases, replicas and scorer of one rollout process."""
+"""Databases, replicas and rewarder of one rollout process."""
 
 from __future__ import annotations
 
@@ -11,10 +11,13 @@ from dataclasses import asdict, replace
 from pathlib import Path
 from typing import TypeVar
 
+from birdrl.agent.episode import Episode
+from birdrl.agent.prompting import load_prompts
 from birdrl.errors import InfraError
 from birdrl.gym.database_folder import open_databases
 from birdrl.gym.instance import Instance
-from birdrl.rewards.execution import ExecutionScore, ExecutionScorer
+from birdrl.rewards.execution import ExecutionScorer
+from birdrl.rewards.rewarder import Rewarder, TrajectoryReward
 from birdrl.sql.lease import Lease
 from birdrl.sql.pool import PoolConfig, PoolCounters, ReplicaPool
 from birdrl.sql.pool_config import replica_share
@@ -52,7 +55,9 @@ class RolloutEnvironment:
         patience_s = limits.lease_timeout_s + SCORING_STATEMENTS * agent.statement_timeout_s
         scoring = replace(limits, workers=max(agent.workers, workers), lease_timeout_s=patience_s)
         self._pools = {"scoring": ReplicaPool(scoring)} | ({"tools": self.replicas} if self.replicas else {})
-        self.scorer = ExecutionScorer(self.store, self._pools["scoring"])
+        scorer = ExecutionScorer(self.store, self._pools["scoring"])
+        prompts_set = load_prompts(agent.prompts)
+        self.rewarder = Rewarder(settings.reward, scorer, self.store, self._pools["scoring"], prompts_set)
         self._counted = {name: PoolCounters() for name in self._pools}
         # Threads of our own: the event loop's are few, and a trajectory that waits for one loses its time.
         self._threads = {name: ThreadPoolExecutor(_share(pool), f"birdrl-{name}") for name, pool in self._pools.items()}
@@ -68,11 +73,11 @@ class RolloutEnvironment:
         threads = self._threads.get("tools")
         return await asyncio.get_running_loop().run_in_executor(threads, work) if threads else work()
 
-    async def score(self, instance: Instance, sql: list[str]) -> ExecutionScore | None:
-        """The execution reward, or None where the engine's reward function scores. Raises GoldError, InfraError."""
+    async def reward(self, episode: Episode) -> TrajectoryReward | None:
+        """The configured reward, or None where the engine's reward function scores. Raises GoldError, InfraError."""
         if self.settings.reward_by == "engine":
             return None
-        work = functools.partial(self.scorer.score, instance, sql)
+        work = functools.partial(self.rewarder.reward, episode.trajectory())
         return await asyncio.get_running_loop().run_in_executor(self._threads["scoring"], work)
 
     def take_counters(self) -> dict[str, dict[str, float]]:

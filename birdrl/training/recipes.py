@@ -18,6 +18,12 @@ PROJECT = "birdrl"
 MIN_LR_RATIO = 0.1
 RAY_CPUS = 8  # logical: actors of a rollout mostly wait for each other
 OBJECT_STORE_BYTES = 2_000_000_000
+# Importance ratio of a token and mean over tokens; or of an output (GSPO, Eq. 4's ratio to the power of 1 / length) and
+# mean over outputs.
+LOSSES: dict[str, dict[str, str]] = {
+    "token": {"policy_loss.loss_mode": "vanilla", "loss_agg_mode": "token-mean"},
+    "sequence": {"policy_loss.loss_mode": "gspo", "loss_agg_mode": "seq-mean-token-mean"},
+}
 
 
 def gpus() -> int:
@@ -83,7 +89,7 @@ def grpo_overrides(
     settings: Path,
     loop_config: Path,
 ) -> list[str]:
-    """GRPO (Eq. 4): group-relative advantage, clipped ratio, low-variance KL to the starting policy.
+    """GRPO (Eq. 4): group-relative advantage over valid samples, clipped ratio, low-variance KL to the starting policy.
 
     The starting policy is the previous stage's, and stays the reference. Single-turn and multi-turn runs differ
     only in `rollout`.
@@ -92,8 +98,11 @@ def grpo_overrides(
     micro = largest_divisor(trajectories // _ranks(engine), params.micro_batch_size)
     actor, reference, roll = (f"actor_rollout_ref.{part}" for part in ("actor", "ref", "rollout"))
     cpu = engine.device == "cpu"
+    step_wise = params.reward.kind == "step_wise"
     options: dict[str, Any] = {
-        "algorithm.adv_estimator": "grpo",
+        # Registered by birdrl/training/advantage.py, which imports the engine and so is not imported here.
+        "algorithm.adv_estimator": "birdrl_step_wise" if step_wise else "birdrl_grpo",
+        "algorithm.norm_adv_by_std_in_grpo": params.normalise_std,
         "algorithm.use_kl_in_reward": False,
         "data.train_files": str(data),
         "data.val_files": str(data),  # the engine wants one; validation is off
@@ -116,6 +125,7 @@ def grpo_overrides(
         f"{actor}.kl_loss_type": "low_var_kl",
         f"{actor}.entropy_coeff": 0,
         f"{actor}.clip_ratio": params.clip_ratio,
+        **{f"{actor}.{key}": value for key, value in LOSSES[params.ratio].items()},
         f"{actor}.ppo_mini_batch_size": params.prompts_per_step,
         f"{actor}.ppo_micro_batch_size_per_gpu": micro,
         f"{actor}.optim.lr": params.learning_rate,

@@ -97,7 +97,7 @@ def rl_summary(
         "reward_first": rows[0]["reward"],
         "reward_last": rows[-1]["reward"],
         "reward_mean": sum(row["reward"] for row in rows) / len(rows),
-        "solved": sum(record["reward"] == 1.0 for record in done) / len(done),
+        "solved": sum(record["solved"] for record in done) / len(done),
         "turns": sum(record["turns"] for record in done) / len(done),
         "tool_calls": sum(record["tool_calls"] for record in done),
         "tool_errors": sum(record["tool_errors"] for record in done),

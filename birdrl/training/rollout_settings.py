@@ -13,7 +13,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from birdrl.errors import InputError
 from birdrl.files import write_text
-from birdrl.params import AgentParams
+from birdrl.params import AgentParams, RewardParams
 
 POOL_METRICS = "rollout/pool/"  # tracked, but no result: they depend on how fast the machine was
 
@@ -34,7 +34,10 @@ class RolloutSettings(BaseModel):
     agent_workers: int = Field(1, ge=1, description="Processes that run trajectories; rollout.agent.num_workers.")
     tools: bool = Field(True, description="Multi-turn with the two tools, or one answer in a fenced block.")
     reward_by: Literal["birdrl", "engine"] = Field(
-        "birdrl", description="Who scores: our execution reward, or the engine's reward function with our fields."
+        "birdrl", description="Who scores: `reward`, or the engine's reward function with our fields."
+    )
+    reward: RewardParams = Field(
+        default_factory=lambda: RewardParams.model_validate({}), description="What it earns (docs/rewards.md)."
     )
     max_failure_share: float = Field(0.02, ge=0, le=1, description="Share of a step that may fail by nobody's policy.")
     seed: int = Field(0, description="Of the sampling seeds, which the rollout server may ignore.")

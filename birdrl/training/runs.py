@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -13,9 +13,9 @@ import yaml
 from birdrl.agent.prompting import load_prompts
 from birdrl.errors import InputError
 from birdrl.files import read_jsonl, write_json, write_jsonl, write_text
-from birdrl.gym.instance import read_instances
+from birdrl.gym.instance import Instance, read_instances
 from birdrl.gym.templates import TemplateStore
-from birdrl.params import RlParams, SftParams
+from birdrl.params import RewardParams, RlParams, SftParams
 from birdrl.stages.registry import StageContext
 from birdrl.training import results
 from birdrl.training.checkpoints import export_policy, latest_step, run_folder
@@ -95,7 +95,7 @@ def train_rl(context: StageContext, params: RlParams, *, policy: str, tools: boo
             agent=agent, tools=tools, templates=str(templates.resolve()), seed=context.seed,
             group_size=params.group_size, prompts_per_step=params.prompts_per_step,
             max_failure_share=params.max_failure_share, log=str(attempt / "trajectories.jsonl"),
-            agent_workers=engine.agent_workers,
+            agent_workers=engine.agent_workers, reward=_with_absolute_cache(params.reward),
         )  # fmt: skip
         # Outside the attempt's folder: logged configuration, paths included, stays the same when a run resumes.
         settings_file, loop_config = layout.folder / "rollout.json", layout.folder / "agent_loop.yaml"
@@ -131,6 +131,7 @@ def _rollout_data(
     train = read_instances(instances)
     if not train:
         raise InputError(f"{instances}: no training instances")
+    check_gate(params.reward, train)
     store = TemplateStore(templates)
     schemas = {db_id: store.schema(db_id) for db_id in sorted({instance.db_id for instance in train})}
     agent = context.params.agent
@@ -138,6 +139,24 @@ def _rollout_data(
         train, schemas, layout.data, load_tokenizer(start), load_prompts(agent.prompts), tools=tools,
         count=params.steps * params.prompts_per_step, max_prompt_tokens=agent.max_prompt_tokens, seed=context.seed,
     )  # fmt: skip
+
+
+def _with_absolute_cache(reward: RewardParams) -> RewardParams:
+    """The engine works in a folder of its own."""
+    cache = str(Path(reward.endpoint.cache).resolve())
+    return reward.model_copy(update={"endpoint": reward.endpoint.model_copy(update={"cache": cache})})
+
+
+def check_gate(reward: RewardParams, instances: Iterable[Instance]) -> None:
+    """Raises InputError when a trajectory that passes no test of some instance could earn as much as one test."""
+    for instance in instances:
+        tests = max(1, len(instance.test_cases))
+        if 0 < reward.most_auxiliary >= 1 / tests:
+            raise InputError(
+                f"reward.{reward.auxiliary}: its weights allow {reward.most_auxiliary:g} to a trajectory that passes "
+                f"no test, but {instance.instance_id} has {tests} tests and passing one earns {1 / tests:g}; lower the "
+                "weights below that"
+            )
 
 
 def _train(

@@ -10,6 +10,7 @@ import transfer_queue as tq
 from transfer_queue import KVBatchMeta
 from verl.trainer.ppo.v1.replay_buffer import ReplayBuffer
 
+import birdrl.training.advantage  # noqa: F401 - registers the estimators in the process that uses them
 from birdrl.errors import InfraError
 from birdrl.training.rollout_settings import POOL_METRICS, RolloutSettings, read_records
 
@@ -20,8 +21,8 @@ class GroupSampler(ReplayBuffer):  # type: ignore[misc]
     """verl's synchronous replay buffer, with failures counted and groups of one dropped.
 
     A trajectory that the machinery or its instance failed has left its group already. A group with one left is
-    dropped as well: verl gives it its plain reward as advantage, where group-relative advantage (Eq. 4) has no
-    meaning. Above `max_failure_share` the run stops.
+    dropped as well, as a group-relative advantage (Eq. 4) has no meaning there. Above `max_failure_share` the run
+    stops.
     """
 
     def __init__(self, *, sampler_kwargs: Any, **kwargs: Any) -> None:
@@ -63,7 +64,7 @@ class GroupSampler(ReplayBuffer):  # type: ignore[misc]
 
     def _drop_lone(self, batch: KVBatchMeta) -> KVBatchMeta:
         lone = lone_groups(batch.keys)
-        if not lone:
+        if not lone or self.settings.reward.kind == "step_wise":  # which needs no group
             return batch
         dropped = [key for key in batch.keys if _group(key) in lone]
         kept = [(key, tag) for key, tag in zip(batch.keys, batch.tags, strict=True) if _group(key) not in lone]
@@ -107,10 +108,23 @@ def step_metrics(records: list[dict[str, Any]]) -> dict[str, float]:
     for name in ("turns", "tool_calls", "tool_errors"):
         metrics[f"rollout/{name}/mean"] = sum(record[name] for record in done) / len(done)
     if all(record["reward"] is not None for record in done):  # None: the engine's reward function scores
-        metrics["rollout/solved/mean"] = sum(record["reward"] == 1.0 for record in done) / len(done)
+        metrics |= reward_metrics(done)
     for stop, count in sorted(Counter(record["stop"] for record in done).items()):
         metrics[f"rollout/stop/{stop}"] = count / len(done)
     return metrics | pool_metrics(records)
+
+
+def reward_metrics(done: list[dict[str, Any]]) -> dict[str, float]:
+    """Shares of outcomes, means of the reward's parts, and how many answers of a language model were of no use."""
+    metrics = {
+        "rollout/solved/mean": sum(record["solved"] for record in done) / len(done),
+        "rollout/unparsable": float(sum(record["unparsable"] for record in done)),
+    }
+    for part in sorted({part for record in done for part in record["parts"]}):
+        metrics[f"rollout/reward/{part}/mean"] = sum(record["parts"].get(part, 0.0) for record in done) / len(done)
+    for outcome, count in sorted(Counter(record["outcome"] for record in done).items()):
+        metrics[f"rollout/outcome/{outcome}"] = count / len(done)
+    return metrics
 
 
 def pool_metrics(records: list[dict[str, Any]]) -> dict[str, float]:

@@ -7,6 +7,9 @@ from typing import Any
 
 from birdrl.files import sha256_file
 from birdrl.gym.instance import Instance
+from birdrl.gym.introspect import read_schema
+from birdrl.gym.schema import Schema
+from birdrl.gym.templates import open_template
 
 
 class OneTemplate:
@@ -18,6 +21,9 @@ class OneTemplate:
 
     def sha256(self, db_id: str) -> str:
         return sha256_file(self._path)
+
+    def schema(self, db_id: str) -> Schema:
+        return read_schema(open_template(self._path), db_id)
 
 
 def make_instance(**fields: Any) -> Instance:

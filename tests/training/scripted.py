@@ -129,8 +129,8 @@ class Harness:
         self, script: Script, instance: Instance = BOUNDARY, *, tools: bool = True, **agent: Any
     ) -> tuple[Any, ScriptedServer, Any]:
         """One trajectory: (output, server, the loop's environment)."""
-        group = {} if "group_size" not in agent else {"group_size": agent.pop("group_size")}
-        environment = self.configure(tools=tools, agent=agent, **group)
+        more = {name: agent.pop(name) for name in ("group_size", "reward") if name in agent}
+        environment = self.configure(tools=tools, agent=agent, **more)
         server = ScriptedServer(self.tokenizer, script)
 
         async def go() -> Any:

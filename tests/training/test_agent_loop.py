@@ -140,6 +140,35 @@ def test_one_answer_without_tools(harness: Harness) -> None:
     assert "execute_sql" not in harness.tokenizer.decode(server.calls[0]["prompt_ids"])
 
 
+def test_the_record_tells_parts_outcome_and_blame(harness: Harness) -> None:
+    harness.run([call(GOOD, "submit_solution")])
+    record = harness.record()
+    assert (record["reward"], record["parts"], record["outcome"]) == (1.0, {"execution": 1.0}, "solved")
+    assert (record["blame"], record["solved"], record["passed"], record["tests"]) == ("none", True, 1, 1)
+    harness.run(["I do not know."])
+    assert (harness.record()["outcome"], harness.record()["blame"]) == ("no_solution", "policy")
+
+
+def test_the_configured_reward_is_what_is_trained_on(harness: Harness) -> None:
+    turns = [call("SELECT id, price FROM orders WHERE price >= 20"), call(GOOD, "submit_solution")]
+    output, _, _ = harness.run(turns, reward={"preset": "astra"})
+    assert output.reward_score == pytest.approx(0.90)
+    assert harness.record()["turn_scores"] == pytest.approx([0.4, 1.0])
+    assert harness.record()["parts"] == pytest.approx({"atr/gain": 1.0, "atr/cost": -0.1})
+
+
+def test_step_wise_rewards_stand_on_the_last_token_of_their_turn(harness: Harness) -> None:
+    turns = [call("SELECT id, price FROM orders WHERE price >= 20"), "<tool_call>{</tool_call>",
+             call(GOOD, "submit_solution")]  # fmt: skip
+    output, _, _ = harness.run(turns, reward={"preset": "step_wise"})
+    sent = output.as_dict()
+    assert "turn_rewards" not in sent
+    mask = output.response_mask
+    ends = [i for i, m in enumerate(mask) if m and (i + 1 == len(mask) or not mask[i + 1])]
+    assert {i: float(r) for i, r in enumerate(sent["rm_scores"]) if r} == pytest.approx({ends[0]: 0.4, ends[2]: 1.0})
+    assert len(ends) == 3
+
+
 def test_gold_and_infra_failures_leave_the_group_and_a_record(harness: Harness) -> None:
     output, _, _ = harness.run([call("SELECT 1", "submit_solution")], BAD_GOLD)
     assert output == []

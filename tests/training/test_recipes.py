@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from birdrl.errors import InputError
-from birdrl.params import Params
+from birdrl.params import Params, RewardParams
 from birdrl.training.recipes import grpo_overrides, hydra_overrides, largest_divisor, sft_overrides, sft_steps
 from birdrl.training.rollout_settings import RolloutSettings, sampling_seed
 
@@ -50,6 +50,31 @@ def test_reinforcement_configuration_is_valid(params: Params, tmp_path: Path, de
     assert (actor.kl_loss_type, actor.clip_ratio, actor.ppo_micro_batch_size_per_gpu) == ("low_var_kl", 0.2, 4)
     assert config.actor_rollout_ref.rollout.name == ("hf_cpu" if device == "cpu" else "vllm")
     assert config.data.max_response_length == (200 if tools else 12)
+
+
+@pytest.mark.parametrize(
+    ("changes", "expected"),
+    [
+        ({}, ("birdrl_grpo", True, "vanilla", "token-mean")),
+        ({"normalise_std": False}, ("birdrl_grpo", False, "vanilla", "token-mean")),
+        ({"ratio": "sequence"}, ("birdrl_grpo", True, "gspo", "seq-mean-token-mean")),
+        ({"reward": RewardParams.model_validate({"preset": "step_wise"})},
+         ("birdrl_step_wise", True, "vanilla", "token-mean")),
+    ],
+)  # fmt: skip
+def test_advantage_and_ratio_are_what_the_parameters_say(
+    params: Params, tmp_path: Path, changes: dict[str, Any], expected: tuple[object, ...]
+) -> None:
+    overrides = grpo_overrides(
+        "rl_agentic", params.rl_agentic.model_copy(update=changes), params.engine,
+        rollout_settings(params, tmp_path, tools=True), model=tmp_path, data=tmp_path, folder=tmp_path,
+        settings=tmp_path, loop_config=tmp_path,
+    )  # fmt: skip
+    config = compose("ppo_trainer", overrides)
+    actor = config.actor_rollout_ref.actor
+    found = (config.algorithm.adv_estimator, config.algorithm.norm_adv_by_std_in_grpo, actor.policy_loss.loss_mode,
+             actor.loss_agg_mode)  # fmt: skip
+    assert found == expected
 
 
 @pytest.mark.parametrize("device", ["cpu", "cuda"])

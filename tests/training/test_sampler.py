@@ -9,12 +9,12 @@ from typing import Any
 import pytest
 
 from birdrl.errors import InfraError
-from birdrl.params import Params
+from birdrl.params import Params, RewardParams
 from birdrl.training.rollout_settings import RolloutSettings
 
 pytest.importorskip("verl")
 from birdrl.training.results import failure_rows, step_rows
-from birdrl.training.sampler import check_failures, lone_groups, step_metrics
+from birdrl.training.sampler import GroupSampler, check_failures, lone_groups, step_metrics
 
 
 def settings(params: Params, share: float) -> RolloutSettings:
@@ -26,6 +26,7 @@ def settings(params: Params, share: float) -> RolloutSettings:
 
 def record(blame: str = "none", **more: Any) -> dict[str, Any]:
     done = {"turns": 2, "tool_calls": 1, "tool_errors": 0, "stop": "submitted", "reward": 1.0, "pool": {}}
+    done |= {"solved": True, "outcome": "solved", "parts": {"execution": 1.0}, "unparsable": 0}
     return {"blame": blame, "instance_id": "i1", "reason": "disk full", **done, **more}
 
 
@@ -52,13 +53,28 @@ def test_only_groups_of_one_are_dropped() -> None:
     assert lone_groups(["a_0_0", "a_0_1", "b_0_0", "b_3_0", "c_2_0"]) == {"a", "c"}
 
 
+def test_no_group_is_needed_for_step_wise_rewards(params: Params) -> None:
+    from transfer_queue import KVBatchMeta
+
+    batch = KVBatchMeta(partition_id="train", keys=["a_0_0", "b_0_0", "b_1_0"], tags=[{}, {}, {}])
+    sampler = GroupSampler.__new__(GroupSampler)
+    step_wise = {"reward": RewardParams.model_validate({"preset": "step_wise"})}
+    sampler.settings = settings(params, 1.0).model_copy(update=step_wise)
+    assert sampler._drop_lone(batch).keys == batch.keys
+
+
 def test_figures_of_a_step() -> None:
-    records = [record(), record(reward=0.5, stop="max_turns", tool_errors=2), record("infra")]
+    half = {"reward": 0.5, "solved": False, "outcome": "partial", "parts": {"execution": 0.4, "extra": 0.1}}
+    records = [record(), record(stop="max_turns", tool_errors=2, unparsable=1, **half), record("infra")]
     figures = step_metrics(records)
     assert figures["rollout/failures/infra"] == 1
     assert figures["rollout/tool_errors/mean"] == 1
     assert figures["rollout/solved/mean"] == 0.5
     assert figures["rollout/stop/max_turns"] == 0.5
+    assert figures["rollout/outcome/partial"] == 0.5
+    assert figures["rollout/reward/execution/mean"] == pytest.approx(0.7)
+    assert figures["rollout/reward/extra/mean"] == 0.05
+    assert figures["rollout/unparsable"] == 1
 
 
 def test_pool_counters_of_all_rollout_processes_add_up() -> None:

@@ -1,0 +1,142 @@
+"""The chat endpoint against a real local server: forms, retries, budget, cache."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any
+
+import pytest
+from chat_server import ChatServer, Reply, ServerFactory
+
+from birdrl.endpoint import Endpoint
+from birdrl.errors import InfraError, InputError
+from birdrl.params import EndpointParams
+from birdrl.rewards.judge import Grades
+
+pytest.importorskip("openai")
+QUESTION = [{"role": "user", "content": "Grade this."}]
+GRADES = json.dumps({"trajectory": 3, "solution": 6, "reason": "close"})
+
+
+@pytest.fixture
+def serve() -> Iterator[ServerFactory]:
+    with ExitStack() as stack:
+        yield lambda *script, usage=10: stack.enter_context(ChatServer(*script, usage=usage))
+
+
+def endpoint(server: ChatServer, folder: Path, **values: Any) -> Endpoint:
+    given = {"url": server.url, "model": "judge-1", "cache": str(folder / "cache"), "retries": 2, "timeout_s": 5.0}
+    return Endpoint(EndpointParams.model_validate(given | values))
+
+
+def test_a_structured_answer(serve: ServerFactory, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("JUDGE_KEY", "secret")
+    server = serve(GRADES)
+    asked = endpoint(server, tmp_path, key_variable="JUDGE_KEY")
+    assert asked.ask(QUESTION, Grades) == Grades(trajectory=3, solution=6, reason="close")
+    sent = server.requests[0]
+    assert (sent["model"], sent["temperature"], sent["messages"]) == ("judge-1", 0.0, QUESTION)
+    schema = sent["response_format"]["json_schema"]
+    assert schema["strict"]
+    assert schema["schema"]["additionalProperties"] is False
+    assert sorted(schema["schema"]["required"]) == ["reason", "solution", "trajectory"]
+    assert server.headers[0]["authorization"] == "Bearer secret"
+    assert (asked.requests, asked.spent_tokens, asked.unparsable) == (1, 10, 0)
+
+
+@pytest.mark.parametrize(("structured", "sent"), [("json_object", {"type": "json_object"}), ("text", None)])
+def test_endpoints_without_schemas(serve: ServerFactory, tmp_path: Path, structured: str, sent: Any) -> None:
+    server = serve(f"Here you are:\n```json\n{GRADES}\n```")
+    assert endpoint(server, tmp_path, structured=structured).ask(QUESTION, Grades) is not None
+    assert server.requests[0].get("response_format") == sent
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "", None, "I give it full marks.", "{", "[]", "{}", '{"trajectory": 5, "solution": 10}',
+        '{"trajectory": 6, "solution": 1, "reason": ""}', '{"trajectory": 1, "solution": -1, "reason": ""}',
+        '{"trajectory": "five", "solution": 1, "reason": ""}', '{"trajectory": NaN, "solution": 1, "reason": ""}',
+        '{"trajectory": 1, "solution": 1, "reason": "", "bonus": 9}',
+    ],
+)  # fmt: skip
+def test_an_unusable_answer_is_none_and_counted(serve: ServerFactory, tmp_path: Path, text: str | None) -> None:
+    asked = endpoint(serve(text), tmp_path)
+    assert asked.ask(QUESTION, Grades) is None
+    assert asked.unparsable == 1
+    assert asked.spent_tokens == 10
+
+
+def test_a_question_is_paid_for_once(serve: ServerFactory, tmp_path: Path) -> None:
+    server = serve(GRADES)
+    first = endpoint(server, tmp_path)
+    with ThreadPoolExecutor(8) as threads:
+        answers = list(threads.map(lambda _: first.ask(QUESTION, Grades), range(16)))
+    assert answers == [Grades(trajectory=3, solution=6, reason="close")] * 16
+    later = endpoint(server, tmp_path)  # another process, or the same run continued
+    assert later.ask(QUESTION, Grades) == answers[0]
+    assert len(server.requests) == 1
+    assert later.spent_tokens == 10
+    assert later.ask([{"role": "user", "content": "Another."}], Grades) is not None
+    assert endpoint(server, tmp_path, temperature=0.5).ask(QUESTION, Grades) is not None
+    assert len(server.requests) == 3
+
+
+@pytest.mark.parametrize("failures", [[500], [503, 500], [429], [408, 429]])
+def test_a_passing_failure_is_tried_again(serve: ServerFactory, tmp_path: Path, failures: list[Reply]) -> None:
+    server = serve(*failures, GRADES)
+    assert endpoint(server, tmp_path).ask(QUESTION, Grades) is not None
+    assert len(server.requests) == len(failures) + 1
+
+
+@pytest.mark.parametrize(
+    ("reply", "tries"), [(500, 3), (401, 1), (400, 1), (404, 1), ((200, "<html>a login page</html>"), 1)]
+)
+def test_a_lasting_failure_is_infra_and_leaves_no_answer(
+    serve: ServerFactory, tmp_path: Path, reply: Reply, tries: int
+) -> None:
+    server = serve(reply)
+    with pytest.raises(InfraError, match=r"127.0.0.1:\d+/v1"):
+        endpoint(server, tmp_path).ask(QUESTION, Grades)
+    assert len(server.requests) == tries
+    assert not list(tmp_path.rglob("*.json"))
+
+
+def test_a_server_that_hangs_or_is_gone_is_infra(serve: ServerFactory, tmp_path: Path) -> None:
+    server = serve(1.0)
+    with pytest.raises(InfraError, match="timed out"):
+        endpoint(server, tmp_path, timeout_s=0.1, retries=0).ask(QUESTION, Grades)
+    gone = endpoint(server, tmp_path, url="http://127.0.0.1:1/v1", retries=0)
+    with pytest.raises(InfraError, match="check the server"):
+        gone.ask(QUESTION, Grades)
+
+
+def test_the_budget_ends_the_questions_not_the_known_answers(serve: ServerFactory, tmp_path: Path) -> None:
+    server = serve(GRADES, usage=60)
+    asked = endpoint(server, tmp_path, budget_tokens=100)
+    questions = [[{"role": "user", "content": str(number)}] for number in range(3)]
+    for question in questions[:2]:
+        assert asked.ask(question, Grades) is not None
+    with pytest.raises(InfraError, match=r"have cost 120 tokens, and endpoint.budget_tokens is 100"):
+        asked.ask(questions[2], Grades)
+    assert asked.ask(questions[0], Grades) is not None
+    again = endpoint(server, tmp_path, budget_tokens=100)
+    with pytest.raises(InfraError, match="raise it to go on"):
+        again.ask(questions[2], Grades)
+    assert len(server.requests) == 2
+
+
+def test_a_budget_needs_a_server_that_counts(serve: ServerFactory, tmp_path: Path) -> None:
+    server = serve(GRADES, usage=None)
+    with pytest.raises(InfraError, match="does not report token usage"):
+        endpoint(server, tmp_path).ask(QUESTION, Grades)
+    assert endpoint(server, tmp_path, budget_tokens=None).ask(QUESTION, Grades) is not None
+
+
+def test_no_endpoint_named() -> None:
+    with pytest.raises(InputError, match=r"endpoint.url and endpoint.model are empty"):
+        Endpoint(EndpointParams.model_validate({}))
