@@ -83,7 +83,7 @@ def test_changes_are_private_and_the_replica_goes_back(harness: Harness) -> None
 def test_an_agent_worker_is_told_its_number_or_refuses(monkeypatch: pytest.MonkeyPatch) -> None:
     import ray
 
-    from birdrl.training.agent_loop import agent_worker_number
+    from birdrl.training.environment import agent_worker_number
 
     class Context:
         def __init__(self, name: str | None) -> None:

@@ -25,7 +25,7 @@ from training.test_agent_loop import Harness
 pytest.importorskip("verl")
 
 REPAIRED = BOUNDARY.sol_sql[0]
-LIMITS = {"max_turns": 3, "max_response_tokens": 64, "max_trajectory_tokens": 400, "max_prompt_tokens": 2000}
+LIMITS = {"max_turns": 3, "max_response_tokens": 64, "max_trajectory_tokens": 400, "max_prompt_tokens": 700}
 
 
 class Recorder:
