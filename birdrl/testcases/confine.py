@@ -16,7 +16,6 @@ import os
 import platform
 import resource
 import struct
-from pathlib import Path
 
 _PR_SET_NO_NEW_PRIVS, _PR_SET_SECCOMP, _SECCOMP_MODE_FILTER = 38, 22, 2
 _ALLOW, _REFUSE = 0x7FFF0000, 0x00050000 | errno.EPERM
@@ -67,19 +66,6 @@ def limit_process() -> None:
     os.rmdir(folder)
     for what, value in ((resource.RLIMIT_CORE, 0), (resource.RLIMIT_FSIZE, 0), (resource.RLIMIT_NOFILE, 64)):
         resource.setrlimit(what, (value, value))
-
-
-def limit_memory(extra_bytes: int) -> None:
-    """Address space: what is mapped now plus `extra_bytes`, for this process and those it forks."""
-    mapped = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
-    resource.setrlimit(resource.RLIMIT_AS, (mapped + extra_bytes, mapped + extra_bytes))
-
-
-def limit_cpu(seconds: float) -> None:
-    """A backstop behind the clock: CPU seconds from now on."""
-    usage = resource.getrusage(resource.RUSAGE_SELF)
-    bound = int(usage.ru_utime + usage.ru_stime + seconds) + 5
-    resource.setrlimit(resource.RLIMIT_CPU, (bound, bound))
 
 
 def filter_calls(*, serving: bool) -> None:

@@ -351,10 +351,9 @@ class _Statement:
 
 def _single_statement(sql: str) -> _Statement:
     """Raises ProgrammingError, as `sqlite3` does, when anything but comments follows the first statement."""
-    pieces = split_statements(sql)
-    first = next(pieces, "")
-    rest = sql[len(first) :] if sql.startswith(first) else ""
-    if next(tokens(rest), None) is not None:
+    first = next(split_statements(sql), "")
+    token = next(tokens(sql), None)
+    rest = sql[sql.index(first) + len(first) :]
+    if next(tokens(rest), None) is not None or (first and token is not None and token.text == ";"):
         raise sqlite3.ProgrammingError("You can only execute one statement at a time.")
-    token = next(tokens(first), None)
-    return _Statement(first, token.text if token is not None else "")
+    return _Statement(first, token.text if first and token is not None else "")

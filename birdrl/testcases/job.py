@@ -17,9 +17,10 @@ import apsw
 
 from birdrl.compare.lexer import tokens
 from birdrl.compare.syntax import without_output_rounds
+from birdrl.sql.confinement import limit_cpu, limit_memory
 from birdrl.sql.results import StatementResult
 from birdrl.sql.session import Session
-from birdrl.testcases.confine import filter_calls, limit_cpu, limit_memory
+from birdrl.testcases.confine import filter_calls
 from birdrl.testcases.dbapi import Connection
 from birdrl.testcases.fork import Send, supervise
 from birdrl.testcases.public import PublicHelpers, run_test

@@ -7,10 +7,9 @@ from pathlib import Path
 
 import apsw
 
-from birdrl.sql.overlay import Overlay, Template
-from birdrl.sql.session import Session
-
-_STEPS_BETWEEN_LOOKS = 1000  # at the clock, in steps of SQLite's virtual machine
+from birdrl.sql.overlay import OverlayStorage
+from birdrl.sql.session import PROGRESS_OPS, Session
+from birdrl.sql.storage import Template
 
 
 class Replica:
@@ -21,7 +20,7 @@ class Replica:
         self.policy = session.policy
         self.limit_s = limit_s
         self._deadline = float("inf")
-        self.connection.set_progress_handler(lambda: time.monotonic() > self._deadline, _STEPS_BETWEEN_LOOKS)
+        self.connection.set_progress_handler(lambda: time.monotonic() > self._deadline, PROGRESS_OPS)
 
     def start_statement(self) -> None:
         """The time of the next statement begins."""
@@ -30,20 +29,18 @@ class Replica:
 
 def open_session(template: str, overlay_bytes: int) -> Session:
     """A session on a pristine replica, under the rules that hold for the policy's SQL everywhere."""
-    return Session(Template(Path(template)), overlay_bytes)
+    opened = Template(Path(template))
+    return Session(opened, overlay_bytes, OverlayStorage(opened, overlay_bytes))
 
 
 def copy_of(session: Session) -> Session:
     """A session on another replica with the same committed content."""
-    source = _pages(session)
-    copy = Session(session.template, source.quota.limit)
-    target = _pages(copy)
+    if not isinstance(session.storage, OverlayStorage):
+        raise TypeError("only an overlay can be copied page by page")
+    source = session.storage.main
+    storage = OverlayStorage(session.template, source.quota.limit)
+    target = storage.main
     target.blocks = dict(source.blocks)
     target.size, target.base_size = source.size, source.base_size
     target.quota.used = target.block * len(target.blocks)
-    copy.reopen()
-    return copy
-
-
-def _pages(session: Session) -> Overlay:
-    return session.overlay
+    return Session(session.template, source.quota.limit, storage)

@@ -9,7 +9,7 @@ import subprocess
 import sys
 import threading
 from collections.abc import Sequence
-from dataclasses import astuple, dataclass
+from dataclasses import dataclass, fields
 from pathlib import Path
 from types import TracebackType
 from typing import Any
@@ -197,7 +197,7 @@ class _Server:
         """Messages of the job and how it ended. Raises InfraError when the process is dead or does not answer."""
         try:
             self._socket.settimeout(_START_TIMEOUT_S)
-            self._socket.sendall(packed(*astuple(job)))
+            self._socket.sendall(packed(*(getattr(job, field.name) for field in fields(job))))
         except (OSError, ValueError) as error:
             raise InfraError(f"sandbox process {self._popen.pid} takes no job: {error}") from error
         # The process keeps the limits itself; this is for the case that it cannot.

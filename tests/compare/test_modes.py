@@ -187,7 +187,7 @@ VALUES = st.none() | st.integers(-3, 3) | st.sampled_from([0.5, -0.5, 1.0, "a", 
 ROWS = st.integers(1, 4).flatmap(lambda width: st.lists(st.tuples(*[VALUES] * width), min_size=1, max_size=6))
 
 
-@settings(deadline=None, max_examples=300)
+@settings(deadline=None, max_examples=100)
 @given(ROWS, st.randoms(use_true_random=False))
 def test_every_mode_accepts_any_order_of_rows_and_spider_of_columns(rows: list[tuple[object, ...]], rng) -> None:
     gold = table(*rows)
@@ -201,7 +201,7 @@ def test_every_mode_accepts_any_order_of_rows_and_spider_of_columns(rows: list[t
     assert says("spider", table(*(tuple(row[i] for i in columns) for row in rows)), gold, ordered=True)
 
 
-@settings(deadline=None, max_examples=300)
+@settings(deadline=None, max_examples=100)
 @given(ROWS, ROWS)
 def test_modes_are_ordered_by_strictness(a: list[tuple[object, ...]], b: list[tuple[object, ...]]) -> None:
     left, right = table(*a), table(*b)
@@ -229,7 +229,7 @@ def brute_force(a: list[tuple[object, ...]], b: list[tuple[object, ...]], ordere
     return False
 
 
-@settings(deadline=None, max_examples=500)
+@settings(deadline=None, max_examples=100)
 @given(
     st.integers(1, 4).flatmap(
         lambda w: st.tuples(*[st.lists(st.tuples(*[st.integers(0, 1)] * w), min_size=1, max_size=4)] * 2)

@@ -92,7 +92,7 @@ def test_tokens(sql: str, kinds: list[str]) -> None:
     assert [token.kind for token in tokens(sql)] == kinds
 
 
-@settings(deadline=None, max_examples=300)
+@settings(deadline=None, max_examples=100)
 @given(st.text(alphabet="ab'\"`[]()-*/;., \n1ROUNDx", max_size=40))
 def test_tokens_and_gaps_make_up_the_text(sql: str) -> None:
     position = 0
@@ -106,7 +106,7 @@ def test_tokens_and_gaps_make_up_the_text(sql: str) -> None:
         assert len(rewrite(sql)) <= len(sql)
 
 
-@settings(deadline=None, max_examples=200)
+@settings(deadline=None, max_examples=100)
 @given(
     st.recursive(
         st.sampled_from(["a", "b", "1.234", "'ROUND(1)'", "NULL"]),
@@ -129,9 +129,9 @@ def test_rewritten_queries_run_and_lose_every_round(expression: str) -> None:
 
 @pytest.mark.parametrize(
     "bomb",
-    ["ROUND(" * 80_000, "SELECT " + "ROUND(a," * 60_000, "'" * 500_000, "/*" * 250_000, "(" * 500_000, "a;" * 250_000],
+    ["ROUND(" * 8_000, "SELECT " + "ROUND(a," * 6_000, "'" * 50_000, "/*" * 25_000, "(" * 50_000, "a;" * 25_000],
 )
 def test_degenerate_texts_take_linear_time(bomb: str) -> None:
     start = time.process_time()
     without_output_rounds(bomb), without_distinct(bomb), selects_distinct(bomb), statements_of(bomb)
-    assert time.process_time() - start < 20
+    assert time.process_time() - start < 5  # quadratic work would take minutes

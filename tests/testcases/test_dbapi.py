@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from datetime import date, datetime
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from birdrl.sql.session import Session
 from birdrl.testcases.dbapi import Connection
 from birdrl.testcases.replica import Replica, copy_of, open_session
 
@@ -28,8 +29,15 @@ def template(tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-def ours(template: Path) -> Connection:
-    return Connection(Replica(open_session(str(template), 1 << 24), 5.0))
+def session(template: Path) -> Iterator[Session]:
+    session = open_session(str(template), 1 << 24)
+    yield session
+    session.close()
+
+
+@pytest.fixture
+def ours(session: Session) -> Connection:
+    return Connection(Replica(session, 5.0))
 
 
 @pytest.fixture
@@ -192,21 +200,22 @@ def test_it_is_a_connection_that_refuses_what_leads_out_of_the_replica(ours: Con
         ours.execute("ATTACH '/tmp/x.sqlite' AS x")
 
 
-def test_a_statement_has_its_time(template: Path) -> None:
-    connection = Connection(Replica(open_session(str(template), 1 << 24), 0.1))
+def test_a_statement_has_its_time(session: Session) -> None:
+    connection = Connection(Replica(session, 0.1))
     endless = "WITH RECURSIVE r(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM r) SELECT count(*) FROM r"
     with pytest.raises(sqlite3.OperationalError, match="interrupted"):
         connection.execute(endless)
     assert connection.execute("SELECT 1").fetchone() == (1,)
 
 
-def test_copies_of_a_replica_are_apart(template: Path) -> None:
-    session = open_session(str(template), 1 << 24)
+def test_copies_of_a_replica_are_apart(session: Session) -> None:
     one = Connection(Replica(session, 5.0))
     one.execute("INSERT INTO t (b) VALUES ('before')")
     one.commit()
-    two = Connection(Replica(copy_of(session), 5.0))
+    copy = copy_of(session)
+    two = Connection(Replica(copy, 5.0))
     one.executescript("DELETE FROM t; VACUUM")
     two.execute("INSERT INTO t (b) VALUES ('after')")
     assert two.execute("SELECT b FROM t ORDER BY a").fetchall() == [("x",), ("y",), ("before",), ("after",)]
     assert one.execute("SELECT b FROM t").fetchall() == []
+    copy.close()
