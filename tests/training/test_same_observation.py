@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +21,7 @@ from birdrl.params import AgentParams, Params
 from birdrl.rewards.execution import ExecutionScorer
 from birdrl.sql import PoolConfig, ReplicaPool
 from birdrl.sql.observation import MIN_BYTES
-from training.test_agent_loop import Harness
+from training.scripted import Harness
 
 pytest.importorskip("verl")
 
@@ -57,9 +58,13 @@ def test_the_same_sql_shows_the_same_everywhere(
     budget: dict[str, int], expected: str, tmp_path: Path, tokenizer: Any, params: Params
 ) -> None:
     agent = AgentParams.model_validate({**LIMITS, **budget})
-    harness = Harness(tmp_path, tokenizer, params)
+    with closing(Harness(tmp_path, tokenizer, params)) as harness:
+        check_everywhere(harness, agent, expected, {**LIMITS, **budget})
+
+
+def check_everywhere(harness: Harness, agent: AgentParams, expected: str, limits: dict[str, int]) -> None:
     turns = [format_tool_call("execute_sql", REPAIRED), format_tool_call("submit_solution", REPAIRED)]
-    output, _, _ = harness.run(list(turns), **LIMITS, **budget)
+    output, _, _ = harness.run(list(turns), **limits)
     assert harness.text(output, 0) == observation_suffix(expected)
 
     prompts = load_prompts("compact")
