@@ -108,7 +108,7 @@ def test_an_attack_ends_as_recorded_and_touches_nothing(
         if attack["outcome"] == "killed":
             assert elapsed < limit * len(results) + 0.25 + 3.0  # slack for a busy machine
             assert [result.status for result in lease.execute("SELECT 1")] == ["killed"]
-            assert not Path(f"/proc/{pid}").exists()
+            check_gone(pid)
         else:
             assert lease.dirty == attack.get("dirty", lease.dirty)
             assert descriptors(pid, world.template) == opened
@@ -158,6 +158,13 @@ def check_worker(pid: int) -> None:
     assert int(peak.group(1)) < (512 + 64 + 100) << 10
     children = Path(f"/proc/{pid}/task/{pid}/children")
     assert not children.exists() or children.read_text() == ""
+
+
+def check_gone(pid: int) -> None:
+    deadline = time.monotonic() + 10
+    while Path(f"/proc/{pid}").exists():  # until it is reaped
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
 
 
 def check_observation(attack: dict[str, Any], results: list[StatementResult], world: World) -> None:
