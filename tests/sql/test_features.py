@@ -77,7 +77,20 @@ def test_tables_leave_out_common_table_expressions_and_aliases() -> None:
     assert found.statements == 2
 
 
-@pytest.mark.parametrize("sql", ["SELECT FROM WHERE (", "<tool_call>{}", "SELECT 'open", "SELECT " + "(" * 4000])
+@pytest.mark.parametrize(
+    "sql", ["SELECT FROM WHERE (", "\x0b", "\x0b;", "<tool_call>{}", "SELECT 'open", "SELECT " + "(" * 4000]
+)
 def test_what_does_not_parse_is_the_policys_fault(sql: str) -> None:
     with pytest.raises(PolicySqlError):
         extract_features(sql)
+
+
+def test_a_parser_that_breaks_is_the_policys_fault_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    import sqlglot
+
+    def broken(*words: object, **options: object) -> None:
+        raise KeyError("token")
+
+    monkeypatch.setattr(sqlglot, "parse", broken)
+    with pytest.raises(PolicySqlError, match="KeyError in the parser"):
+        extract_features("SELECT 1")
