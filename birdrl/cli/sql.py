@@ -17,8 +17,8 @@ import apsw
 
 from birdrl.errors import BirdrlError, InputError
 from birdrl.params import AgentParams
-from birdrl.sql import Lease, PoolConfig, ReplicaPool, StatementResult, render
-from birdrl.sql.observation import MIN_BYTES, ObservationBudget
+from birdrl.sql import Lease, ObservationBudget, PoolConfig, ReplicaPool, StatementResult, render
+from birdrl.sql.observation import MIN_BYTES
 from birdrl.sql.splitting import complete_length, split_statements
 
 HELP = "execute SQL on a private replica of a database, as a policy's rollout would, and print what it would see"

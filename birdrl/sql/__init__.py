@@ -12,13 +12,14 @@ if TYPE_CHECKING:
     from birdrl.sql.compare import tables_equal
     from birdrl.sql.features import SqlFeatures, extract_features
     from birdrl.sql.lease import Lease
-    from birdrl.sql.observation import render
+    from birdrl.sql.observation import ObservationBudget, render
     from birdrl.sql.pool import ReplicaPool
     from birdrl.sql.pool_config import PoolConfig, PoolCounters, replica_share
     from birdrl.sql.results import PolicySqlError, StatementResult
 
 __all__ = [
     "Lease",
+    "ObservationBudget",
     "PolicySqlError",
     "PoolConfig",
     "PoolCounters",
@@ -33,6 +34,7 @@ __all__ = [
 
 _HOMES = {
     "Lease": "lease",
+    "ObservationBudget": "observation",
     "PolicySqlError": "results",
     "PoolConfig": "pool_config",
     "PoolCounters": "pool_config",

@@ -74,7 +74,8 @@ class _Server:
         if fd is None:
             storage = OverlayStorage(template, quota_bytes)
         else:
-            limit_file_size(template.size + quota_bytes)
+            # SQLite writes pages in any order, so a high one may come before the quota is used up.
+            limit_file_size(template.size + 2 * quota_bytes)
             storage = CopyStorage(template, quota_bytes, fd)
         try:
             if reset:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -12,8 +13,9 @@ import pytest
 import yaml
 
 from birdrl.files import sha256_file
-from birdrl.sql.overlay import Template
+from birdrl.sql.copies import CopyStorage
 from birdrl.sql.session import Session
+from birdrl.sql.storage import Template
 
 FIXTURE = yaml.safe_load(Path(__file__).with_name("dirtiness.yaml").read_text(encoding="utf-8"))
 CASES = [*FIXTURE["measured"], *FIXTURE["more"]]
@@ -31,9 +33,13 @@ def shop(make_template: Callable[..., Path]) -> Path:
     return make_template(FIXTURE["schema"])
 
 
-@pytest.fixture
-def session(shop: Path) -> Iterator[Session]:
-    session = Session(Template(shop), 16 << 20)
+@pytest.fixture(params=["overlay", "copy"])
+def session(request: pytest.FixtureRequest, shop: Path, tmp_path: Path) -> Iterator[Session]:
+    template, storage = Template(shop), None
+    if request.param == "copy":
+        storage = CopyStorage(template, 16 << 20, os.open(tmp_path / "copy", os.O_RDWR | os.O_CREAT))
+        storage.reset()
+    session = Session(template, 16 << 20, storage)
     yield session
     session.close()
 

@@ -81,3 +81,19 @@ def test_tables_leave_out_common_table_expressions_and_aliases() -> None:
 def test_what_does_not_parse_is_the_policys_fault(sql: str) -> None:
     with pytest.raises(PolicySqlError):
         extract_features(sql)
+
+
+def test_a_parser_that_breaks_is_the_policys_fault_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    import sqlglot
+
+    def broken(*words: object, **options: object) -> None:
+        raise KeyError("token")
+
+    monkeypatch.setattr(sqlglot, "parse", broken)
+    with pytest.raises(PolicySqlError, match="KeyError in the parser"):
+        extract_features("SELECT 1")
+
+
+def test_characters_that_are_no_sql_give_no_feature() -> None:
+    for sql in ("\x0b", "\x0b;", ";\x1c;"):
+        assert extract_features(sql).names == frozenset()
