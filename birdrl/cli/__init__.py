@@ -1,4 +1,4 @@
-"""The command `birdrl`. Each subcommand is one module of this package with HELP, EPILOG, `add_arguments` and `run`.
+"""The command `birdrl`. Each subcommand is one module of this package with EPILOG, `add_arguments` and `run`.
 
 Exit status: 0 done, 1 the run failed, 2 wrong use or wrong input.
 """
@@ -13,7 +13,16 @@ from importlib import import_module
 
 from birdrl.errors import BirdrlError, InputError
 
-COMMANDS = ("run", "stages", "params", "activate", "sql", "score", "gym", "diagnose")
+COMMANDS = {
+    "run": "run one stage of the curriculum on the outputs of the stages before it",
+    "stages": "list the stages, what each reads, and whether its outputs exist in the active profile",
+    "params": "show every parameter: its meaning, type, default and value in the active profile",
+    "activate": "write active.yaml: the profile that dvc and birdrl work on, and parameters changed for it",
+    "sql": "execute SQL on a private replica of a database, as a policy's rollout would, and print what it would see",
+    "score": "judge predictions against gold SQL or test cases, one verdict a line",
+    "gym": "work on files of instances",
+    "diagnose": "the energy along transcripts and the distribution of their rewards (SQL-ASTRA 2.3 and 4.1)",
+}
 
 _EPILOG = """\
 examples:
@@ -30,8 +39,8 @@ exit status: 0 done, 1 the run failed, 2 wrong use or wrong input
 """
 
 
-def parser() -> argparse.ArgumentParser:
-    """The parser with every subcommand."""
+def parser(chosen: str | None = None) -> argparse.ArgumentParser:
+    """The parser with every subcommand; arguments of the `chosen` one only, so that nothing else is imported."""
     top = argparse.ArgumentParser(
         prog="birdrl",
         description="Train SQL agents with a four-stage curriculum over executable, stateful databases.",
@@ -39,23 +48,25 @@ def parser() -> argparse.ArgumentParser:
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     commands = top.add_subparsers(dest="command", metavar="COMMAND", required=True)
-    for name in COMMANDS:
-        module = import_module(f"birdrl.cli.{name}")
+    for name, summary in COMMANDS.items():
         sub = commands.add_parser(
             name,
-            help=module.HELP,
-            description=module.HELP[0].upper() + module.HELP[1:] + ".",
-            epilog=module.EPILOG,
+            help=summary,
+            description=summary[0].upper() + summary[1:] + ".",
             formatter_class=argparse.RawDescriptionHelpFormatter,
         )
-        module.add_arguments(sub)
-        sub.set_defaults(handler=module.run)
+        if name == chosen:
+            module = import_module(f"birdrl.cli.{name}")
+            sub.epilog = module.EPILOG
+            module.add_arguments(sub)
+            sub.set_defaults(handler=module.run)
     return top
 
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Entry point. A BirdrlError is one message on stderr; anything else is a bug and keeps its traceback."""
-    arguments = parser().parse_args(argv)
+    words = sys.argv[1:] if argv is None else argv
+    arguments = parser(next((word for word in words if not word.startswith("-")), None)).parse_args(words)
     try:
         status: int = arguments.handler(arguments)
     except BirdrlError as error:

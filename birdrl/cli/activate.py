@@ -8,7 +8,6 @@ from birdrl.active import ACTIVE, DEFAULT_PROFILE, Active, write_active
 from birdrl.cli._settings import add_overrides, parse_overrides
 from birdrl.stages.lock import checkout_lock
 
-HELP = "write active.yaml: the profile that dvc and birdrl work on, and parameters changed for it"
 EPILOG = """\
 examples:
   birdrl activate --profile smoke

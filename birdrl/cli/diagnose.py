@@ -24,7 +24,6 @@ from birdrl.rewards.replay import trajectory_of
 from birdrl.rewards.rewarder import Rewarder
 from birdrl.sql.pool import PoolConfig, ReplicaPool
 
-HELP = "the energy along transcripts and the distribution of their rewards (SQL-ASTRA 2.3 and 4.1)"
 EPILOG = """\
 examples:
   birdrl diagnose artifacts/demo/evaluate/trajectories/rl_agentic.jsonl \\

@@ -6,7 +6,6 @@ from __future__ import annotations
 import argparse
 from importlib import import_module
 
-HELP = "work on files of instances"
 ACTIONS = ("check",)
 EPILOG = """\
 examples:

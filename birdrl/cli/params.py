@@ -16,7 +16,6 @@ from birdrl.cli._settings import add_overrides, parse_overrides
 from birdrl.errors import InputError
 from birdrl.params import Params
 
-HELP = "show every parameter: its meaning, type, default and value in the active profile"
 EPILOG = """\
 examples:
   birdrl params                        all sections

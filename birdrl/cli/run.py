@@ -17,7 +17,6 @@ from birdrl.stages.lock import checkout_lock
 from birdrl.stages.registry import STAGES
 from birdrl.stages.supervisor import supervise
 
-HELP = "run one stage of the curriculum on the outputs of the stages before it"
 EPILOG = """\
 examples:
   birdrl run gym

@@ -22,7 +22,6 @@ from birdrl.scoring.summary import compare_runs, summarise, text
 from birdrl.scoring.tasks import read_tasks
 from birdrl.sql.pool import PoolConfig, ReplicaPool
 
-HELP = "judge predictions against gold SQL or test cases, one verdict a line"
 EPILOG = f"""\
 examples:
   birdrl score --instances dev.json --predictions pred.json --databases dev_databases --mode bird --out verdicts.jsonl

@@ -21,7 +21,6 @@ from birdrl.sql import Lease, ObservationBudget, PoolConfig, ReplicaPool, Statem
 from birdrl.sql.observation import MIN_BYTES
 from birdrl.sql.splitting import complete_length, split_statements
 
-HELP = "execute SQL on a private replica of a database, as a policy's rollout would, and print what it would see"
 EPILOG = """\
 examples:
   birdrl sql --database shop.sqlite "SELECT count(*) FROM orders"

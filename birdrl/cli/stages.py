@@ -8,7 +8,6 @@ from birdrl.active import read_active
 from birdrl.stages.execute import output_folder
 from birdrl.stages.registry import STAGES
 
-HELP = "list the stages, what each reads, and whether its outputs exist in the active profile"
 EPILOG = """\
 examples:
   birdrl stages
