@@ -107,7 +107,7 @@ def test_the_limits_of_a_running_worker(template: Path, strategy: str) -> None:
         limits = {line[:26].strip(): line[26:].split()[0] for line in (proc / "limits").read_text().splitlines()}
         assert limits["Max open files"] == "32"
         assert limits["Max core file size"] == "0"
-        assert limits["Max file size"] == str(0 if strategy == "overlay" else template.stat().st_size + (8 << 20))
+        assert limits["Max file size"] == str(0 if strategy == "overlay" else template.stat().st_size + 2 * (8 << 20))
         assert int(limits["Max address space"]) < (128 + 16 + 300) << 20
         assert 10 < int(limits["Max cpu time"]) < 40
         assert os.readlink(proc / "cwd").endswith(" (deleted)")
