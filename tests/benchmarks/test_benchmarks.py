@@ -54,6 +54,9 @@ def test_only_lazy_resets_are_counted(measured: tuple[Path, dict[str, Any]]) -> 
     found = rows(measured[1])
     assert found["overlay"]["resets"] == found["copy, reset when dirty"]["resets"] == 2
     assert 0 < found["pool: overlay"]["resets"] <= 2, "a pool prefers its clean replica"
+    overlay = found["pool: overlay"]
+    assert overlay["first_answer"]["n"] + overlay["first_answer_after_reset"]["n"] == overlay["trajectories"]
+    assert overlay["first_answer"]["p50_us"] > overlay["lease"]["p50_us"], "it includes the lease"
 
 
 def test_the_results_lie_where_people_look(measured: tuple[Path, dict[str, Any]]) -> None:
