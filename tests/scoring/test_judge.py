@@ -116,7 +116,14 @@ def test_a_gold_is_run_once_and_one_that_reads_the_clock_each_time(
 
 
 def test_the_policy_is_to_blame_for_its_statements(judge_in: JudgeIn) -> None:
-    for pred, status in ((["selec"], "error"), ([], "empty"), (["  "], "empty"), ([";"], "empty")):
+    for pred, status in (
+        (["SELECT 1" + " " * 600_000], "error"),
+        (["SELECT '\ud800'"], "error"),
+        (["selec"], "error"),
+        ([], "empty"),
+        (["  "], "empty"),
+        ([";"], "empty"),
+    ):
         verdict = judge_in("multiset").judge(task("SELECT 1"), pred)
         assert (verdict.verdict, verdict.status, verdict.blame) == (0, status, "policy")
 
