@@ -114,7 +114,7 @@ def run(arguments: argparse.Namespace) -> int:
         max_rows=1_000_000,
     )
     with ReplicaPool(config) as pool:
-        gold = GoldStore(databases, pool, timeout_s=arguments.gold_timeout)
+        gold = GoldStore(databases, pool, cache_size=256, timeout_s=arguments.gold_timeout)
         judge = Judge(mode_named(arguments.mode), databases, pool, gold)
         try:
             scored = score_all(tasks, answers, judge, databases.schema, extras, arguments.workers)

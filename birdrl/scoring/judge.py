@@ -4,20 +4,25 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Literal
+
+import apsw
 
 from birdrl.compare.modes import Mode, counted_statements
 from birdrl.compare.state import DatabaseState, read_state
 from birdrl.compare.table import ResultTable
 from birdrl.errors import GoldError, InfraError
 from birdrl.gym.instance import PythonTest
-from birdrl.rewards.execution import ExecutionScorer
+from birdrl.rewards.execution import ExecutionScore, ExecutionScorer
 from birdrl.rewards.gold import Gold, GoldStore, Reference, Templates, last_table, may_write
 from birdrl.scoring.tasks import Task
 from birdrl.sql.lease import SCRIPT_FACTOR, Lease
+from birdrl.sql.policy import LIMITS
 from birdrl.sql.pool import ReplicaPool, unique_trajectory_id
 from birdrl.sql.results import PolicySqlError, StatementResult
+
+MAX_CHARS = LIMITS[apsw.SQLITE_LIMIT_SQL_LENGTH]  # of a prediction, as for one statement everywhere
 
 
 @dataclass(frozen=True)
@@ -64,9 +69,12 @@ class Judge:
     def judge(self, task: Task, sqls: Sequence[str]) -> Verdict:
         """Never raises for what the instance or the machinery does wrong: that is a verdict of None."""
         start = time.monotonic()
+        total = max(1, len(task.test_cases))
         try:
+            if sum(map(len, sqls)) > MAX_CHARS:
+                return Verdict(0, f"more than {MAX_CHARS} characters of SQL", "error", "policy", total=total)
             if not any(sql.strip() for sql in sqls):
-                return Verdict(0, "no SQL predicted", "empty", "policy", total=max(1, len(task.test_cases)))
+                return Verdict(0, "no SQL predicted", "empty", "policy", total=total)
             if task.test_cases:
                 return self._by_tests(task, sqls)
             return self.compare(task, sqls)
@@ -85,11 +93,12 @@ class Judge:
         if self.mode.name != "critic_compat" or len(python) < len(task.test_cases):
             return Verdict(
                 1 if strict else 0, score.reason, score.status, str(score.blame), score.passed, score.total,
-                pred_seconds=time.monotonic() - start,
+                pred_seconds=time.monotonic() - start, table=_result(score),
             )  # fmt: skip
-        return self._compat(task, sqls, [test.source for test in python], strict, start)
+        verdict = self._compat(task, sqls, [test.source for test in python], start)
+        return replace(verdict, strict=strict, table=_result(score))
 
-    def _compat(self, task: Task, sqls: Sequence[str], tests: list[str], strict: int, start: float) -> Verdict:
+    def _compat(self, task: Task, sqls: Sequence[str], tests: list[str], start: float) -> Verdict:
         """The public evaluator: the issue must fail, then the prediction must pass, on one database each."""
         key = (task.instance_id, task.issue_sql)
         if key not in self._issue_passes:
@@ -98,8 +107,8 @@ class Judge:
         if self._issue_passes[key]:
             right, reason = False, "the public evaluator fails the instance: its issue SQL passes all tests"
         return Verdict(
-            1 if right else 0, reason, status, "none" if right else "policy", passed, len(tests), strict,
-            time.monotonic() - start,
+            1 if right else 0, reason, status, "none" if right else "policy", passed, len(tests),
+            pred_seconds=time.monotonic() - start,
         )  # fmt: skip
 
     def _run_public(self, task: Task, sqls: Sequence[str], tests: list[str]) -> tuple[bool, str, int, str]:
@@ -202,15 +211,6 @@ class Judge:
 
     # --- for metrics
 
-    def table(self, task: Task, sqls: Sequence[str]) -> ResultTable | None:
-        """The last result table of a prediction, None without a complete one. Raises InfraError."""
-        template = self._templates.path(task.db_id)
-        with self._pool.acquire(unique_trajectory_id(f"table:{task.instance_id}"), template) as lease:
-            self._prepare(lease, task)
-            results = [result for sql in sqls for result in lease.execute(sql)]
-        table = last_table(results) if all(result.ok for result in results) else None
-        return None if table is None or table.truncated else ResultTable.of(table)
-
     def timings(self, task: Task, sqls: Sequence[str], repeats: int) -> tuple[list[float], list[float]] | None:
         """Seconds of gold and of prediction, run in turn on one replica; None unless both only read."""
         template = self._templates.path(task.db_id)
@@ -225,6 +225,12 @@ class Judge:
                         return None
                     side.append(sum(result.elapsed_s for result in results))
         return seconds
+
+
+def _result(score: ExecutionScore) -> ResultTable | None:
+    """The prediction's last result on the unperturbed database, None without a complete one."""
+    table = score.results[0].prediction if score.results else None
+    return None if table is None or table.truncated else ResultTable.of(table)
 
 
 def _wrong(gold: Gold, reason: str, status: str, seconds: float = 0.0) -> Verdict:

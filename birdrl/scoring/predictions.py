@@ -5,7 +5,7 @@
 * a JSON object from id to SQL: BIRD's values end in `<TAB>----- bird -----<TAB>db_id`;
 * a JSON list of texts, or a text file with one SQL per line (Spider; `<TAB>db_id` may follow): in the instances' order.
 
-Without ids that name instances, a number is a position in the instances' file, from 0.
+Where the ids of a file are not those of the instances but numbers from 0 on, they are positions in the instances' file.
 """
 
 from __future__ import annotations
@@ -53,10 +53,14 @@ def read_predictions(
     InputError that names the file, the rows or the ids: a broken row, an unknown instance, another database than the
     instance's, a duplicate without `trials`, an instance without prediction unless `missing`.
     """
-    by_id = {task.instance_id: task for task in tasks}
+    rows = list(_read(path))
+    tasks_by_key = _tasks_by_key(rows, tasks)
     found: dict[str, list[Prediction]] = {}
-    for row in _read(path):
-        task = _task_of(row, by_id, tasks)
+    for row in rows:
+        task = tasks_by_key.get(str(row.key))
+        if task is None:
+            known = ", ".join(task.instance_id for task in tasks[:_SHOWN])
+            raise InputError(f"{row.place}: no instance {str(row.key)!r}; known are {known}, ...")
         answers = found.setdefault(task.instance_id, [])
         if answers and not trials:
             raise InputError(
@@ -80,14 +84,13 @@ def read_predictions(
     ]
 
 
-def _task_of(row: _Row, by_id: dict[str, Task], tasks: Sequence[Task]) -> Task:
-    name = str(row.key)
-    if name in by_id:
-        return by_id[name]
-    # Ids of an own kind: a number is a position.
-    if name.isdecimal() and int(name) < len(tasks) and not any(key.isdecimal() for key in by_id):
-        return tasks[int(name)]
-    raise InputError(f"{row.place}: no instance {name!r}; known are {', '.join(list(by_id)[:_SHOWN])}, ...")
+def _tasks_by_key(rows: Sequence[_Row], tasks: Sequence[Task]) -> dict[str, Task]:
+    """Instances by the key that a row has for them: their id, or for numbers that are no ids their position."""
+    by_id = {task.instance_id: task for task in tasks}
+    keys = {str(row.key) for row in rows}
+    if keys <= by_id.keys() or not all(key.isdecimal() and int(key) < len(tasks) for key in keys):
+        return by_id
+    return {str(position): task for position, task in enumerate(tasks)}
 
 
 def _read(path: Path) -> Iterator[_Row]:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from itertools import groupby
 from typing import Any
 
-from birdrl.errors import GoldError
+from birdrl.errors import GoldError, InfraError
 from birdrl.gym.schema import Schema
 from birdrl.scoring.judge import Judge, Verdict
 from birdrl.scoring.metrics import majority
@@ -54,12 +54,7 @@ def _score_instance(
         _row(task, answer, verdict, judge, schema, extras) for answer, verdict in zip(answers, verdicts, strict=True)
     ]
     if extras.trials:
-        tables = [
-            verdict.table
-            or (judge.table(task, answer.sqls) if task.test_cases and verdict.verdict is not None else None)
-            for answer, verdict in zip(answers, verdicts, strict=True)
-        ]
-        chosen = majority(tables)
+        chosen = majority([verdict.table for verdict in verdicts])
         for trial, row in enumerate(rows):
             row["trial"] = trial
             row["voted"] = trial == chosen
@@ -70,21 +65,38 @@ def _row(
     task: Task, answer: Prediction, verdict: Verdict, judge: Judge, schema: Callable[[str], Schema], extras: Extras
 ) -> dict[str, Any]:
     row: dict[str, Any] = {
-        "id": task.instance_id, "verdict": verdict.verdict, "reason": verdict.reason, "status": verdict.status,
+        "id": task.instance_id, "verdict": verdict.verdict, "reason": _printable(verdict.reason),
+        "status": verdict.status,
         "blame": verdict.blame, "passed": verdict.passed, "total": verdict.total, "db_id": task.db_id,
         "group": task.group, "seconds": round(verdict.pred_seconds, 6), "gold_seconds": round(verdict.gold_seconds, 6),
     }  # fmt: skip
     if verdict.strict is not None:
         row["strict"] = verdict.strict
         row["disagree"] = verdict.strict != verdict.verdict
-    compared = not task.test_cases and verdict.verdict is not None
-    if extras.soft_f1 and compared and verdict.gold_table is not None:
-        row.update(_soft_f1(verdict))
-    if extras.r_ves and compared:
-        row["r_ves_reward"] = _r_ves(task, answer, verdict, judge, extras.r_ves)
-    if extras.suite and compared:
-        row.update(_suite(task, answer, verdict, judge, schema(task.db_id), extras))
+    if not task.test_cases and verdict.verdict is not None:
+        try:
+            row.update(_extras(task, answer, verdict, judge, schema, extras))
+        except InfraError as error:  # the verdict stands; the summary counts what is missing
+            row["not_measured"] = str(error)
     return row
+
+
+def _extras(
+    task: Task, answer: Prediction, verdict: Verdict, judge: Judge, schema: Callable[[str], Schema], extras: Extras
+) -> dict[str, Any]:
+    found: dict[str, Any] = {}
+    if extras.soft_f1 and verdict.gold_table is not None:
+        found.update(_soft_f1(verdict))
+    if extras.r_ves:
+        found["r_ves_reward"] = _r_ves(task, answer, verdict, judge, extras.r_ves)
+    if extras.suite:
+        found.update(_suite(task, answer, verdict, judge, schema(task.db_id), extras))
+    return found
+
+
+def _printable(text: str) -> str:
+    """Without what JSON in UTF-8 cannot hold: a lone surrogate that a test or a statement quoted."""
+    return text.encode("utf-8", "replace").decode()
 
 
 def _soft_f1(verdict: Verdict) -> dict[str, float | None]:

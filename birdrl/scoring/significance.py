@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from math import comb
 
-import numpy as np
-
 _CHUNK = 1_000_000  # values drawn at a time
 
 
@@ -19,6 +17,8 @@ def bootstrap_interval(
     """
     if not values:
         raise ValueError("no values")
+    import numpy as np  # the command line starts without it
+
     sample = np.asarray(values, dtype=float)
     rng = np.random.default_rng(seed)
     chunk = max(1, _CHUNK // sample.size)

@@ -9,11 +9,10 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Hashable, Sequence
-from typing import Literal
+from typing import TYPE_CHECKING, Any, Literal
 
-import numpy as np
-from scipy.optimize import linear_sum_assignment  # type: ignore[import-untyped]
-from scipy.sparse import csr_array  # type: ignore[import-untyped]
+if TYPE_CHECKING:  # loaded where needed: scipy takes a while, and the command line starts without it
+    import numpy as np
 
 Row = tuple[Hashable, ...]
 Variant = Literal["bird", "assigned"]
@@ -56,6 +55,8 @@ def _assigned(pred: list[Row], truth: list[Row]) -> tuple[float, float, float]:
     matched, pred_only, truth_only = float(same.total()), 0.0, 0.0
     pairs = 0
     if rest_pred and rest_truth:
+        from scipy.optimize import linear_sum_assignment  # type: ignore[import-untyped]
+
         overlap = _overlaps(rest_pred, rest_truth)
         for i, j in zip(*linear_sum_assignment(overlap, maximize=True), strict=True):
             agreed, width = int(overlap[i, j]), len(rest_truth[j])
@@ -68,9 +69,12 @@ def _assigned(pred: list[Row], truth: list[Row]) -> tuple[float, float, float]:
 
 def _overlaps(a: list[Row], b: list[Row]) -> np.ndarray:
     """How many values each pair of rows shares, repeated ones as often as both have them."""
+    import numpy as np
+    from scipy.sparse import csr_array  # type: ignore[import-untyped]
+
     columns: dict[tuple[Hashable, int], int] = {}
 
-    def matrix(rows: list[Row]) -> csr_array:
+    def matrix(rows: list[Row]) -> Any:
         places = [
             (number, columns.setdefault((value, nth), len(columns)))
             for number, row in enumerate(rows)

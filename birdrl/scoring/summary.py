@@ -27,6 +27,7 @@ def summarise(rows: Sequence[Row], mode: str) -> dict[str, Any]:
         "mean_pass_rate": _mean_with_interval([mean_pass_rate([(row["passed"], row["total"])]) for row in judged]),
         "by_group": {name: _rate(group) for name, group in _grouped(judged).items()},
         "statuses": dict(sorted(Counter(row["status"] for row in rows).items())),
+        "not_measured": [row["id"] for row in rows if "not_measured" in row],
         "not_judged": [
             {"id": r["id"], "blame": r["blame"], "reason": r["reason"]} for r in rows if r["verdict"] is None
         ],
@@ -79,6 +80,8 @@ def text(summary: Mapping[str, Any]) -> str:
     for name, value in summary.get("trials", {}).items():
         lines.append(f"{name} {100 * value:.2f} %" if isinstance(value, float) else f"{name} {value}")
     lines.append("statuses: " + ", ".join(f"{count} {name}" for name, count in summary["statuses"].items()))
+    if summary["not_measured"]:
+        lines.append(f"no further metrics for {', '.join(summary['not_measured'])}: the machinery failed")
     for row in summary["not_judged"]:
         lines.append(f"not judged ({row['blame']}): {row['id']}: {row['reason']}")
     if "against" in summary:

@@ -115,13 +115,23 @@ def test_a_gold_is_run_once_and_one_that_reads_the_clock_each_time(
         assert pool.counters.leases - before == leases
 
 
-def test_the_policy_is_to_blame_for_its_statements(judge_in: JudgeIn) -> None:
-    for pred, status in ((["selec"], "error"), ([], "empty"), (["  "], "empty"), ([";"], "empty")):
-        verdict = judge_in("multiset").judge(task("SELECT 1"), pred)
-        assert (verdict.verdict, verdict.status, verdict.blame) == (0, status, "policy")
+@pytest.mark.parametrize(
+    ("pred", "status"),
+    [
+        (["SELECT 1" + " " * 600_000], "error"),
+        (["SELECT '\ud800'"], "error"),
+        (["selec"], "error"),
+        ([], "empty"),
+        (["  "], "empty"),
+        ([";"], "empty"),
+    ],
+    ids=["long", "not text", "no statement", "nothing", "blank", "semicolon"],
+)
+def test_the_policy_is_to_blame_for_its_statements(pred: list[str], status: str, judge_in: JudgeIn) -> None:
+    verdict = judge_in("multiset").judge(task("SELECT 1"), pred)
+    assert (verdict.verdict, verdict.status, verdict.blame) == (0, status, "policy")
 
 
-WRONG_STATE = "def test_case(p, s, d, conn):\n    assert conn.execute('SELECT count(*) FROM item').fetchone()[0] == 4"
 GROWS = (
     "def test_case(pred_sqls, sol_sqls, db_path, conn):\n"
     "    execute_queries(pred_sqls, db_path, conn)\n"
