@@ -88,7 +88,7 @@ def _tasks_by_key(rows: Sequence[_Row], tasks: Sequence[Task]) -> dict[str, Task
     """Instances by the key that a row has for them: their id, or for numbers that are no ids their position."""
     by_id = {task.instance_id: task for task in tasks}
     keys = {str(row.key) for row in rows}
-    if keys <= by_id.keys() or not all(key.isdecimal() and int(key) < len(tasks) for key in keys):
+    if keys & by_id.keys() or not all(key.isdecimal() for key in keys):
         return by_id
     return {str(position): task for position, task in enumerate(tasks)}
 
