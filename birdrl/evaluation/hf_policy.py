@@ -13,6 +13,7 @@ from typing import Any
 import torch
 from tqdm import tqdm
 from transformers import AutoModelForCausalLM, AutoTokenizer
+from transformers.utils import logging as transformers_logging
 
 from birdrl.agent.prompting import Messages
 from birdrl.agent.templating import END, attach_template, observation_suffix
@@ -31,6 +32,7 @@ class HfPolicy:
         torch.set_num_threads(threads)
         self.tokenizer: Any = AutoTokenizer.from_pretrained(folder)
         attach_template(self.tokenizer)
+        transformers_logging.disable_progress_bar()  # it would break up the bar of the evaluation
         # from_pretrained leaves the model in evaluation mode
         self.model: Any = AutoModelForCausalLM.from_pretrained(
             folder, dtype=torch.float32, attn_implementation=register()
