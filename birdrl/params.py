@@ -35,7 +35,7 @@ class TemplatesParams(Section):
 
 
 class GymRates(Section):
-    """Per accepted issue, at least; where the bug kinds alone bring less, scenes are put around issues."""
+    """Per accepted issue; where the bug kinds alone bring less, scenes are put around issues. 0: as the kinds bring."""
 
     preprocess: float = Field(0.0, ge=0, le=5, description="Preprocess statements (Table 7: 3,512 of 5,000 = 0.70).")
     clean_up: float = Field(0.0, ge=0, le=5, description="Clean-up statements (Table 7: 969 of 5,000 = 0.19).")
@@ -69,6 +69,9 @@ class GymParams(Section):
     )
     max_words: int = Field(45, ge=10, description="Words of an issue text; longer ones do not pass the gates.")
     max_sql_chars: int = Field(320, ge=40, description="Characters of the issue's or the solution's SQL.")
+    mutation_weight: float = Field(
+        1.0, gt=0, description="How often a kind that edits verified SQL is drawn, against one that constructs its own."
+    )
     complex_share: float = Field(
         0.0, ge=0, le=1, description="Share of generated queries of several steps (long CTE chains and reports)."
     )

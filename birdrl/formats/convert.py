@@ -28,7 +28,7 @@ _GOLD = ("sol_sql", "test_cases")  # not every public file has them
 # Set for every imported row, also where its format has no such field.
 _MADE_UP = ("instance_id", "query", "question", "category", "dialect", "version")
 # Issues about speed are queries with a stricter judge.
-_CATEGORY_OF = {**{name: name for name in CATEGORIES}, "efficiency": "query"}
+_CATEGORY_OF: dict[str, str] = {**{name: name for name in CATEGORIES}, "efficiency": "query"}
 
 
 @dataclass

@@ -13,11 +13,11 @@ import json
 import shutil
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
 import apsw
-import sqlglot
 
 from birdrl.files import canonical_json, read_json, sha256_file, sha256_text, write_text
 from birdrl.gym.rewind.rewinder import Slice
@@ -37,7 +37,7 @@ def build_key(store: TemplateStore, params: GymParams, seed: int) -> str:
         "params": params.model_dump(mode="json", exclude={"workers"}),
         "seed": seed,
         "code": _code_hash(),
-        "engines": [apsw.sqlite_lib_version(), sqlglot.__version__],
+        "engines": [apsw.sqlite_lib_version(), version("sqlglot")],
     }
     return sha256_text(canonical_json(identity))[:16]
 

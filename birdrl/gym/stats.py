@@ -111,7 +111,9 @@ _PARTS: dict[str, Callable[[Instance], list[str]]] = {
 
 def _lengths_by_category(instances: Sequence[Instance]) -> dict[str, dict[str, dict[str, float]]]:
     """Table 8: tokens per part, by category and overall."""
-    groups = {category: [i for i in instances if i.category == category] for category in CATEGORIES}
+    groups: dict[str, list[Instance]] = {
+        category: [i for i in instances if i.category == category] for category in CATEGORIES
+    }
     groups["overall"] = list(instances)
     return {
         group: {

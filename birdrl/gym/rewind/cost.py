@@ -1,4 +1,4 @@
-"""What a query costs, counted in steps of SQLite's machine: unlike seconds, the same on every machine and at any load."""
+"""What a query costs, in steps of SQLite's machine: unlike seconds, the same on every machine and at any load."""
 
 from __future__ import annotations
 

@@ -162,11 +162,9 @@ class Gates:
         """The solution gives the same when rows are visited in another order: ties and bare columns show."""
         probes = _probes(draft)
         if probes:
-            again = self._state(draft, (OTHER_ORDER,), draft.sol_sql, probes).tables
+            again = self._state(draft, (), (OTHER_ORDER, *draft.sol_sql), probes).tables
         else:
-            with self._lease(draft.db_id) as lease:
-                ready = not _failure(lease, [OTHER_ORDER, *draft.preprocess_sql])
-                again = _last_table(lease, draft.sol_sql).tables if ready else None
+            again = self._table(draft, (), (OTHER_ORDER, *draft.sol_sql)).tables
         if again is None or not _same(again, base.tables, ordered=_is_ordered(draft)):
             raise GateFailure("the solution's result depends on the order in which rows are visited")
 
@@ -280,13 +278,11 @@ def _instance(draft: Draft, tests: list[Test]) -> Instance:
 
 def _facts(draft: Draft, base: _Trial) -> Facts:
     """What a person who runs the issue sees, and what they expect instead."""
-    state = bool(_probes(draft))
     seen = base.issue.tables[0] if base.issue.tables else None
+    if seen is None or not seen.has_table or draft.issue_fails:
+        return Facts(error=base.issue.error)
     return Facts(
-        error=base.issue.error,
-        columns=seen.columns if seen and not state else (),
-        rows=seen.rows if seen and not state else (),
-        expected_rows=None if state or draft.issue_fails else len(base.tables[0].rows),
+        columns=seen.columns, rows=seen.rows, expected_rows=len(base.tables[0].rows), state=bool(_probes(draft))
     )
 
 

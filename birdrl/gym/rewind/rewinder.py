@@ -57,6 +57,7 @@ class _KindState:
     """How far one kind got on this database."""
 
     kind: BugKind
+    weight: float = 1.0
     accepted: int = 0
     failures: int = 0  # in a row
     next_source: int = 0
@@ -144,7 +145,8 @@ class DatabaseRewinder:
     def _start(self, kind: BugKind) -> _KindState:
         sources = list(range(len(self._trees))) if kind.mutate else []
         Random(f"{self._seed}:{self.data.db_id}:{kind.name}").shuffle(sources)
-        return _KindState(kind, sources=sources, exhausted=bool(kind.mutate) and not sources)
+        weight = self._params.mutation_weight if kind.mutate else 1.0
+        return _KindState(kind, weight, sources=sources, exhausted=bool(kind.mutate) and not sources)
 
     def _next_category(
         self, left: Mapping[Category, int], quota: Mapping[Category, int], allowed: set[Category]
@@ -154,10 +156,9 @@ class DatabaseRewinder:
         return max(candidates, key=lambda c: left.get(c, 0) / max(quota.get(c, 0), 1))
 
     def _attempt(self, category: Category, slice_rng: Random) -> bool:
-        """One draft of the least used kind of a category; whether it became an instance."""
+        """One draft of the kind whose turn it is in a category; whether it became an instance."""
         states = [s for s in self._states if s.kind.category == category and not s.exhausted]
-        fewest = min(s.accepted for s in states)
-        state = slice_rng.choice([s for s in states if s.accepted == fewest])
+        state = min(states, key=self._turn)
         rng = Random(slice_rng.getrandbits(64))
         bench = Bench(self.data, Words(self.data.schema, rng), rng)
         draft = self._mutated(state, bench) if state.kind.mutate else apply_construction(state.kind, bench)
@@ -170,6 +171,11 @@ class DatabaseRewinder:
             if state.kind.construct and state.failures >= PATIENCE:
                 state.exhausted = True
         return made
+
+    def _turn(self, state: _KindState) -> tuple[float, str]:
+        """When a kind's next instance is due: evenly for all kinds of a weight, in an order drawn anew each time."""
+        drawn = Random(f"{self._seed}:{self.data.db_id}:{state.kind.name}:{state.accepted}:{state.failures}").random()
+        return (state.accepted + drawn) / state.weight, state.kind.name
 
     def _mutated(self, state: _KindState, bench: Bench) -> Draft | None:
         """The next source that the mutation applies to; marks the kind exhausted behind the last one."""

@@ -55,7 +55,8 @@ def dress(draft: Draft, data: DataView, rng: Random, tally: Tally, rates: GymRat
         dressed = scene(draft, data, rng) if missing >= 0.5 else None
         if dressed is not None:
             return dressed
-    return draft
+    surplus = rates.clean_up > 0 and tally.clean_up + len(draft.clean_up_sql) > rates.clean_up * coming + 1
+    return replace(draft, clean_up_sql=()) if surplus else draft  # replicas are thrown away: nothing depends on it
 
 
 def edge_rows(draft: Draft, data: DataView, rng: Random) -> Draft | None:

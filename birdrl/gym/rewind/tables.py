@@ -114,3 +114,9 @@ def grouped_measures(bench: Bench) -> list[tuple[Table, Column, Column]]:
 def dated_tables(bench: Bench) -> list[tuple[Table, Column]]:
     """Tables of usable size with a column of dates."""
     return [(t, c) for t in bench.data.tables(max_rows=MAX_ROWS) for c in bench.data.dates(t)]
+
+
+def titled_tables(bench: Bench) -> list[tuple[Table, Column]]:
+    """Tables of usable size with a text column that names their rows."""
+    tables = bench.data.tables(max_rows=MAX_ROWS)
+    return [(t, title) for t in tables if (title := bench.data.title(t)) and not bench.data.is_number(t, title)]

@@ -5,15 +5,26 @@ from __future__ import annotations
 from birdrl.gym.instance import Category
 
 # Orders in which the sections of a report come; each inner tuple is a paragraph.
-ORDERS: tuple[tuple[tuple[str, ...], ...], ...] = (
-    (("opening", "goal"), ("data",), ("symptom", "observed"), ("tried", "ask")),
-    (("opening", "data"), ("goal",), ("observed", "symptom"), ("tried", "ask")),
-    (("goal",), ("data", "observed"), ("symptom",), ("tried",), ("ask",)),
-    (("symptom",), ("opening", "data", "goal"), ("observed", "tried", "ask")),
-    (("opening",), ("symptom", "observed"), ("goal", "data"), ("ask",)),
-    (("data", "goal"), ("tried", "observed"), ("symptom", "ask")),
-    (("opening", "symptom"), ("tried",), ("goal",), ("observed", "ask")),
-    (("goal", "tried"), ("symptom",), ("data", "observed", "ask")),
+# For a query, and for what changes data or has a form of its own.
+Order = tuple[tuple[str, ...], ...]
+ORDERS: tuple[tuple[Order, ...], tuple[Order, ...]] = (
+    (
+        (("opening", "goal"), ("data",), ("symptom", "observed"), ("tried", "use", "ask")),
+        (("opening", "data"), ("goal", "use"), ("observed", "symptom"), ("tried", "ask")),
+        (("goal",), ("data", "observed"), ("symptom",), ("tried", "use"), ("ask",)),
+        (("symptom",), ("opening", "data", "goal"), ("observed", "tried", "ask")),
+        (("opening", "use"), ("symptom", "observed"), ("goal", "data"), ("ask",)),
+        (("data", "goal"), ("tried", "observed"), ("symptom", "ask")),
+        (("opening", "symptom"), ("tried",), ("goal", "use"), ("observed", "data", "ask")),
+        (("goal", "tried"), ("symptom",), ("data", "observed", "ask")),
+    ),
+    (
+        (("opening", "goal"), ("data",), ("symptom", "observed"), ("tried", "use", "ask")),
+        (("opening", "data"), ("symptom",), ("goal",), ("tried", "observed", "ask")),
+        (("symptom",), ("opening", "goal"), ("observed", "data", "tried", "use", "ask")),
+        (("goal", "use"), ("symptom", "observed"), ("tried",), ("data", "ask")),
+        (("data", "symptom"), ("goal", "use", "tried"), ("observed", "ask")),
+    ),
 )
 
 OPENINGS: dict[Category, tuple[str, ...]] = {
@@ -92,6 +103,27 @@ SIZES = (
     "Currently {rows} rows.",
     "There are {rows} records in it.",
 )
+SAMPLES = (
+    "A typical row has {values}.",
+    "One of them, as an example: {values}.",
+    "Values look like {values}.",
+    "Say, {values}.",
+    "To give an idea: {values}.",
+)
+USES = (
+    "The result goes into a monthly overview that several people read.",
+    "Somebody else will run this later on, so it should be right by itself.",
+    "It is part of a larger script, and everything behind it depends on it.",
+    "I have to explain the numbers afterwards, which is hard as long as they are off.",
+    "This is not for a one-time look, it will run every night.",
+    "Speed does not matter, it just has to be correct.",
+    "The data changes every day, so a repair by hand is no solution.",
+    "We compare it with last year's figures, which were computed elsewhere.",
+    "An auditor will look at it, and I would rather not be asked about this.",
+    "It feeds a chart, and the chart looks plainly wrong.",
+    "There are more statements like this one, I hope to understand it once and for all.",
+    "Please keep table and column names as they are, other programs rely on them.",
+)
 ERRORS = (
     "What I get is an error: {error}.",
     "SQLite stops with the message: {error}.",
@@ -120,6 +152,13 @@ ROWS_SEEN = (
     "At the moment the output is {count}, such as {shown}.",
     "The result has {count}, the first being {shown}.",
     "Here is how it begins: {shown}; {count} in all.",
+)
+ROWS_LEFT = (
+    "Afterwards I find {count} there, among them {shown}.",
+    "What is in the table then: {count}, beginning with {shown}.",
+    "When it is done I look at the content: {count}, for example {shown}.",
+    "The content after that is {count}; the first of them: {shown}.",
+    "It leaves {count} behind, such as {shown}.",
 )
 EXPECTED = (
     "By hand I count {count}.",

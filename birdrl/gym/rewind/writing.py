@@ -20,16 +20,18 @@ TextStyle = Literal["brief", "report"]
 
 MAX_CELL = 24  # characters of a value that a report shows
 MAX_COLUMNS = 12  # of a table that a report lists
+MAX_TABLES = 8  # of a database that a report lists
 
 
 @dataclass(frozen=True)
 class Facts:
-    """What running the issue shows. `expected_rows` is None where a count of rows says nothing."""
+    """What running the issue shows: its result, or with `state` what is in the changed table afterwards."""
 
     error: str = ""
     columns: tuple[str, ...] = ()
     rows: tuple[tuple[Any, ...], ...] = ()
     expected_rows: int | None = None
+    state: bool = False
 
 
 def write_text(draft: Draft, facts: Facts, schema: Schema, rng: Random, style: TextStyle) -> str:
@@ -37,7 +39,7 @@ def write_text(draft: Draft, facts: Facts, schema: Schema, rng: Random, style: T
     if style == "brief":
         return draft.query
     parts = _parts(draft, facts, schema, rng)
-    order = rng.choice(wordings.ORDERS)
+    order = rng.choice(wordings.ORDERS[draft.category != "query"])
     paragraphs = [" ".join(text for name in group if (text := parts[name])) for group in order]
     return ("\n" if rng.random() < 0.3 else " ").join(paragraph for paragraph in paragraphs if paragraph)
 
@@ -45,19 +47,23 @@ def write_text(draft: Draft, facts: Facts, schema: Schema, rng: Random, style: T
 def _parts(draft: Draft, facts: Facts, schema: Schema, rng: Random) -> dict[str, str]:
     """The sections of a report by name; sections left out are empty."""
     database = draft.db_id.replace("_", " ")
+    tried = wordings.TRIED.get(draft.family, ()) + wordings.TRIED_ANYWAY
     return {
-        "opening": _maybe(rng, 0.75, wordings.OPENINGS[draft.category]).format(database=database),
-        "data": _data(draft, schema, rng) if rng.random() < 0.6 else "",
+        "opening": _some(rng, (0.15, 0.85), wordings.OPENINGS[draft.category]).format(database=database),
+        "data": _data(draft, schema, rng) if rng.random() < 0.8 else "",
         "goal": _goal(draft, rng),
+        "use": _some(rng, (0.4, 0.6), wordings.USES),
         "symptom": draft.query,
         "observed": _observed(draft, facts, rng),
-        "tried": _maybe(rng, 0.6, wordings.TRIED.get(draft.family, ()) + wordings.TRIED_ANYWAY),
-        "ask": _maybe(rng, 0.8, wordings.ASKS),
+        "tried": _some(rng, (0.15, 0.5, 0.35), tried),
+        "ask": _some(rng, (0.1, 0.65, 0.25), wordings.ASKS),
     }
 
 
-def _maybe(rng: Random, share: float, options: Sequence[str]) -> str:
-    return rng.choice(options) if rng.random() < share else ""
+def _some(rng: Random, shares: Sequence[float], options: Sequence[str]) -> str:
+    """None, one, two... of the sentences, each number with its share."""
+    count = rng.choices(range(len(shares)), shares)[0]
+    return " ".join(rng.sample(options, count))
 
 
 def _goal(draft: Draft, rng: Random) -> str:
@@ -73,9 +79,11 @@ def _intent(draft: Draft, rng: Random) -> str:
 
 
 def _data(draft: Draft, schema: Schema, rng: Random) -> str:
-    """Tables of the issue in prose, with their columns and now and then their size."""
+    """Tables of the issue in prose, with columns, sizes and sample values; now and then the whole database."""
     names = dict.fromkeys(name for sql in draft.issue_sql for name in tables_of(sql))
     tables = [table for name in names if (table := schema.table(name))][:3]
+    if rng.random() < 0.06:
+        tables = schema.tables[:MAX_TABLES]
     return " ".join(_table(table, rng) for table in tables)
 
 
@@ -85,7 +93,14 @@ def _table(table: Table, rng: Random) -> str:
         columns = [*columns[:MAX_COLUMNS], "some more"]
     listed = f"{', '.join(columns[:-1])} and {columns[-1]}" if len(columns) > 1 else columns[0]
     text = rng.choice(wordings.TABLES).format(table=table.name, columns=listed)
-    return f"{text} {rng.choice(wordings.SIZES).format(rows=table.rows)}" if rng.random() < 0.35 else text
+    if rng.random() < 0.35:
+        text += " " + rng.choice(wordings.SIZES).format(rows=table.rows)
+    shown = [column for column in table.columns if column.examples]
+    if shown and rng.random() < 0.55:
+        chosen = rng.sample(shown, min(rng.randint(2, 4), len(shown)))
+        pairs = [f"{column.name} {_cell(rng.choice(column.examples))}" for column in chosen]
+        text += " " + rng.choice(wordings.SAMPLES).format(values=", ".join(pairs))
+    return text
 
 
 def _observed(draft: Draft, facts: Facts, rng: Random) -> str:
@@ -96,7 +111,9 @@ def _observed(draft: Draft, facts: Facts, rng: Random) -> str:
     if facts.expected_rows is None or not facts.columns:
         return ""
     count = len(facts.rows)
-    if count == 0:
+    if facts.state:
+        seen = rng.choice(wordings.ROWS_LEFT).format(count=_rows(count), shown=_shown(facts, rng))
+    elif count == 0:
         seen = rng.choice(wordings.NOTHING_SEEN)
     elif count == 1 and len(facts.rows[0]) == 1:
         seen = rng.choice(wordings.VALUE_SEEN).format(value=_cell(facts.rows[0][0]))
@@ -110,8 +127,10 @@ def _observed(draft: Draft, facts: Facts, rng: Random) -> str:
 
 def _shown(facts: Facts, rng: Random) -> str:
     """The first rows as a person types them, or as a client prints them."""
-    rows = facts.rows[: rng.choice((1, 2, 3, 3))]
-    if rng.random() < 0.3:
+    rows = facts.rows[: rng.choice((1, 2, 3, 3, 5, 8))]
+    if not rows:
+        return "nothing"
+    if rng.random() < 0.35:
         lines = [" | ".join(facts.columns), *(" | ".join(map(_cell, row)) for row in rows)]
         return "\n" + "\n".join(lines) + "\n"
     return ", ".join("(" + ", ".join(map(_cell, row)) + ")" for row in rows)

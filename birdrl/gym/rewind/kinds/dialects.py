@@ -6,7 +6,7 @@ from sqlglot import exp
 
 from birdrl.gym.rewind.data import quoted
 from birdrl.gym.rewind.draft import Bench, Draft, Text, construction, mutation
-from birdrl.gym.rewind.tables import MAX_ROWS, dated_tables, grouped_measures
+from birdrl.gym.rewind.tables import dated_tables, grouped_measures, titled_tables
 from birdrl.gym.rewind.tree import render
 
 
@@ -179,7 +179,7 @@ def date_difference(bench: Bench) -> Draft | None:
 @construction("dialects", "query")
 def left_function(bench: Bench) -> Draft | None:
     """LEFT and RIGHT as functions."""
-    options = [(t, c) for t in bench.data.tables() if (c := bench.data.title(t)) and not bench.data.is_number(t, c)]
+    options = titled_tables(bench)
     if not options:
         return None
     table, column = bench.rng.choice(options)
@@ -203,7 +203,7 @@ def left_function(bench: Bench) -> Draft | None:
 @construction("dialects", "query")
 def regular_expression(bench: Bench) -> Draft | None:
     """The operator ~, as PostgreSQL matches patterns."""
-    options = [(t, c) for t in bench.data.tables() if (c := bench.data.title(t)) and not bench.data.is_number(t, c)]
+    options = titled_tables(bench)
     if not options:
         return None
     table, column = bench.rng.choice(options)
@@ -232,7 +232,7 @@ def regular_expression(bench: Bench) -> Draft | None:
 @construction("dialects", "query")
 def distinct_on(bench: Bench) -> Draft | None:
     """DISTINCT ON, as PostgreSQL takes the first row of each group."""
-    options = [(t, k, g, m) for t, g, m in grouped_measures(bench) if (k := bench.data.key(t)) and t.rows <= MAX_ROWS]
+    options = [(t, own, g, m) for t, g, m in grouped_measures(bench) if (own := bench.data.key(t))]
     if not options:
         return None
     table, key, group, measure = bench.rng.choice(options)

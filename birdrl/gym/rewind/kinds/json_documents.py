@@ -10,7 +10,9 @@ from birdrl.gym.schema import Column, Table
 
 def _documents(bench: Bench) -> tuple[Table, Column, Column, Column, str, list[str]] | None:
     """A table as documents: table, key, group, measure, name of the document table, its preprocess SQL."""
-    options = [(t, k, g, m) for t, g, m in grouped_measures(bench) if (k := bench.data.key(t)) and k not in (g, m)]
+    options = [
+        (t, own, g, m) for t, g, m in grouped_measures(bench) if (own := bench.data.key(t)) and own not in (g, m)
+    ]
     if not options:
         return None
     table, key, group, measure = bench.rng.choice(options)

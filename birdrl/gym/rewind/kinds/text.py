@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from birdrl.gym.rewind.data import quoted
 from birdrl.gym.rewind.draft import Bench, Draft, Text, construction
-from birdrl.gym.rewind.tables import MAX_ROWS, beside, drop, whole
+from birdrl.gym.rewind.tables import beside, drop, titled_tables, whole
 from birdrl.gym.schema import Column, Table
 
 
 def _titled(bench: Bench) -> tuple[Table, Column] | None:
     """A table and a text column that names its rows."""
-    tables = bench.data.tables(max_rows=MAX_ROWS)
-    options = [(t, c) for t in tables if (c := bench.data.title(t)) and not bench.data.is_number(t, c)]
+    options = titled_tables(bench)
     return bench.rng.choice(options) if options else None
 
 
