@@ -44,8 +44,9 @@ class Gym:
     quarantine: list[dict[str, Any]]
     reasons: Counter[str]
     verified: Counter[str]  # verified SQL per database
-    unusable: dict[str, Counter[str]]  # what could not be used, by sort (`databases`, `gold_sql`) and reason
     wanted: dict[str, int] = field(default_factory=dict)
+    # What could not be used, by sort (`databases`, `gold_sql`) and reason.
+    unusable: dict[str, Counter[str]] = field(default_factory=dict)
     journal: Journal | None = None  # kept under `work` until whoever writes the gym removes it
 
 
@@ -236,8 +237,9 @@ def _collect(
     databases: dict[str, _Database],
 ) -> Gym:
     """Everything the journal holds, in an order that depends on nothing but the databases' names."""
-    gym = Gym([], [], [], Counter(), Counter(), {"databases": Counter(store.rejected.values())})
+    gym = Gym([], [], [], Counter(), Counter())
     gym.wanted = {"train": params.train_instances, "eval": params.eval_instances}
+    gym.unusable["databases"] = Counter(store.rejected.values())
     gold: Counter[str] = Counter()
     for folder in sorted(path for path in journal.folder.iterdir() if path.is_dir()):
         accepted, rejected = journal.verified(folder.name) or ([], [])

@@ -26,7 +26,7 @@ from birdrl.gym.verified import Rejected, VerifiedSql
 from birdrl.params import GymParams
 
 _ROOM = Path(__file__).resolve().parents[1]
-_CODE = ("gym", "rewards", "sql", "files.py", "params.py")  # what a build executes
+_CODE = ("compare", "gym", "rewards", "sql", "files.py", "params.py")  # what a build executes
 
 
 def build_key(store: TemplateStore, params: GymParams, seed: int) -> str:

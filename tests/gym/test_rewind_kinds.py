@@ -192,7 +192,7 @@ AREAS = {
     "schema changes": {"add_column_default", "rename_wrong_column", "rebuild_loses_index"},
     "constraints and triggers": {"check_missing", "foreign_keys_off", "trigger_all_rows"},
     "transactions": {"commit_missing", "trial_not_undone"},
-    "indexes": {"index_wrong_column", "index_not_unique"},
+    "indexes and plans": {"index_wrong_column", "index_not_unique", "function_hides_index", "index_column_order"},
     "JSON": {"json_wrong_path", "json_keeps_quotes", "json_update_wipes"},
     "permissions without GRANT": {"grant_columns", "revoke_delete", "grant_as_row"},
     "other dialects": {"top_clause", "date_difference", "update_join", "on_duplicate_key"},

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections import OrderedDict
 from collections.abc import Sequence
 from pathlib import Path
@@ -16,25 +17,29 @@ _KEPT = 8  # open templates
 
 
 class StepCounter:
-    """Runs queries on templates until they have taken too many steps. Use from one thread."""
+    """Runs queries on templates until they have taken too many steps. Thread-safe: one at a time."""
 
     def __init__(self, max_steps: int = MAX_STEPS) -> None:
         self.max_steps = max_steps
         self._left = 0
+        self._lock = threading.Lock()
         self._connections: OrderedDict[Path, apsw.Connection] = OrderedDict()
 
     def too_costly(self, template: Path, queries: Sequence[str]) -> bool:
         """Whether one of the queries takes more than `max_steps`. One that fails costs nothing."""
-        connection = self._connection(template)
-        for sql in queries:
-            self._left = self.max_steps
-            try:
-                for _ in connection.execute(sql, can_cache=False):
-                    pass
-            except apsw.InterruptError:
-                return True
-            except (apsw.Error, UnicodeDecodeError):  # an issue that is meant to fail; the gates look at it
-                continue
+        with self._lock:
+            connection = self._connection(template)
+            return any(self._costly(connection, sql) for sql in queries)
+
+    def _costly(self, connection: apsw.Connection, sql: str) -> bool:
+        self._left = self.max_steps
+        try:
+            for _ in connection.execute(sql, can_cache=False):
+                pass
+        except apsw.InterruptError:
+            return True
+        except (apsw.Error, UnicodeDecodeError):  # an issue that is meant to fail; the gates look at it
+            return False
         return False
 
     def close(self) -> None:

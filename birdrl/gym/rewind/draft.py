@@ -13,13 +13,13 @@ from random import Random
 from sqlglot import exp
 
 from birdrl.errors import InputError
-from birdrl.gym.instance import Category, FeatureTest, ResultTest, StateTest
+from birdrl.gym.instance import Category, FeatureTest, PlanTest, ResultTest, StateTest
 from birdrl.gym.rewind.data import DataView, quoted
 from birdrl.gym.rewind.tree import canonical, is_ordered, owner, peek, render, table_names
 from birdrl.gym.rewind.words import Words
 from birdrl.gym.schema import Column, Schema, Table
 
-Test = ResultTest | StateTest | FeatureTest
+Test = ResultTest | StateTest | FeatureTest | PlanTest
 
 
 @dataclass(frozen=True)
@@ -108,6 +108,7 @@ class Bench:
         *,
         required: Sequence[str] = (),
         forbidden: Sequence[str] = (),
+        plan: PlanTest | None = None,
         preprocess: Sequence[str] = (),
         clean_up: Sequence[str] = (),
         perturb_first: Sequence[str] = (),
@@ -124,6 +125,7 @@ class Bench:
         tests: list[Test] = [ResultTest(ordered=is_ordered(tree))]
         if required or forbidden:
             tests.append(FeatureTest(required=list(required), forbidden=list(forbidden)))
+        tests += [plan] if plan else []
         issue, solution = (issue, solution) if raw else (canonical(issue), canonical(solution))
         perturbed = [*(table.name for table in tables), *table_names(tree)]
         draft = self.draft([issue], [solution], text, tests, preprocess, clean_up, perturbed, source_id)
@@ -141,12 +143,14 @@ class Bench:
         clean_up: Sequence[str] = (),
         required: Sequence[str] = (),
         forbidden: Sequence[str] = (),
+        plan: PlanTest | None = None,
         raw: bool = False,
     ) -> Draft:
         """Draft of statements that change the database; each probe becomes a StateTest. `raw`: see `select`."""
         tests: list[Test] = [StateTest(probe_sql=canonical(probe)) for probe in probes]
         if required or forbidden:
             tests.append(FeatureTest(required=list(required), forbidden=list(forbidden)))
+        tests += [plan] if plan else []
         spelled = list if raw else _canonical_all
         names = [table.name for table in tables]
         return self.draft(spelled(issue), spelled(solution), text, tests, preprocess, clean_up, names, "")

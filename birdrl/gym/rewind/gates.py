@@ -16,7 +16,7 @@ import apsw
 from birdrl.errors import GoldError
 from birdrl.files import canonical_json, sha256_text
 from birdrl.gym.difficulty import difficulty
-from birdrl.gym.instance import BugRecord, FeatureTest, Instance, ResultTest, StateTest
+from birdrl.gym.instance import BugRecord, FeatureTest, Instance, PlanTest, ResultTest, StateTest
 from birdrl.gym.leaks import leaks
 from birdrl.gym.rewind.cost import StepCounter
 from birdrl.gym.rewind.data import DataView, Rows
@@ -31,7 +31,7 @@ from birdrl.sql.lease import Lease
 from birdrl.sql.pool import ReplicaPool, unique_trajectory_id
 from birdrl.sql.results import StatementResult
 
-MIN_WORDS = 3
+MIN_WORDS, MAX_WORDS = 3, 45
 PERTURBATIONS = 6  # candidate set-ups tried for the second test
 OTHER_ORDER = "PRAGMA reverse_unordered_selects = ON"  # SQLite then visits rows the other way round
 _NOT_DETERMINISTIC = re.compile(r"\bRANDOM\b|\bRANDOMBLOB\b|'now'|\bCURRENT_(DATE|TIME|TIMESTAMP)\b", re.IGNORECASE)
@@ -46,7 +46,7 @@ class Limits:
     """What an issue may measure. `max_sql_chars` counts all statements of a side with their separators."""
 
     max_sql_chars: int = 320
-    max_words: int = 45
+    max_words: int = MAX_WORDS
     style: TextStyle = "brief"
 
 
@@ -68,7 +68,7 @@ class _Trial:
 
 
 class Gates:
-    """All gates of one template store. Use from one thread.
+    """All gates of one template store. Thread-safe: every check leases its own replicas.
 
     The pool's time limit should be generous: what is slow is told by its steps, and a busy machine is not its fault.
     """
@@ -117,9 +117,12 @@ class Gates:
         setup, differs = self._perturbation(draft, data, rng, base)
         if setup:
             tests += [
-                t.model_copy(update={"setup_sql": list(setup)}) for t in draft.tests if not isinstance(t, FeatureTest)
+                t.model_copy(update={"setup_sql": list(setup)})
+                for t in draft.tests
+                if isinstance(t, ResultTest | StateTest)
             ]
-        if not base.differs and not differs and not any(isinstance(t, FeatureTest) for t in tests):
+        by_form = any(isinstance(t, FeatureTest | PlanTest) for t in tests)
+        if not base.differs and not differs and not by_form:
             raise GateFailure("the issue gives the solution's result")
         draft = replace(draft, query=write_text(draft, _facts(draft, base), data.schema, rng, self.limits.style))
         check_text(draft, self.limits)
@@ -226,8 +229,9 @@ class Gates:
         return self._pool.acquire(unique_trajectory_id(f"gates:{db_id}"), self._store.path(db_id))
 
 
-def check_form(draft: Draft, data: DataView, limits: Limits) -> None:
-    """Everything about a draft's SQL that needs no execution. Raises GateFailure."""
+def check_form(draft: Draft, data: DataView, limits: Limits | None = None) -> None:
+    """Everything about a draft that needs no execution, its text included if that is final. Raises GateFailure."""
+    limits = limits or Limits()
     if draft.issue_sql == draft.sol_sql:
         raise GateFailure("issue and solution are the same text")
     for name, statements in (("issue", draft.issue_sql), ("solution", draft.sol_sql)):
@@ -241,6 +245,8 @@ def check_form(draft: Draft, data: DataView, limits: Limits) -> None:
         lower = name.lower()
         if data.schema.table(name) and lower not in shown and not re.search(rf"(?<!\w){re.escape(lower)}(?!\w)", words):
             raise GateFailure("the solution needs a table that neither the issue SQL nor the text names")
+    if limits.style == "brief":
+        check_text(draft, limits)
 
 
 def check_text(draft: Draft, limits: Limits) -> None:
@@ -279,7 +285,7 @@ def _instance(draft: Draft, tests: list[Test]) -> Instance:
 def _facts(draft: Draft, base: _Trial) -> Facts:
     """What a person who runs the issue sees, and what they expect instead."""
     seen = base.issue.tables[0] if base.issue.tables else None
-    if seen is None or not seen.has_table or draft.issue_fails:
+    if seen is None or not seen.has_table or draft.issue_fails or not base.differs:
         return Facts(error=base.issue.error)
     return Facts(
         columns=seen.columns, rows=seen.rows, expected_rows=len(base.tables[0].rows), state=bool(_probes(draft))

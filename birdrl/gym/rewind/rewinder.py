@@ -84,7 +84,7 @@ class DatabaseRewinder:
         self._near = NearDuplicates(params.near_text, params.near_sql)
         self._slice = Slice()
         self.slices = 0
-        self._trees = self._parse(verified)
+        self.sources = self._parse(verified)  # what mutations edit
         self._states = [self._start(kind) for kind in kinds_of(params.kinds)]
 
     @property
@@ -143,7 +143,7 @@ class DatabaseRewinder:
         return trees
 
     def _start(self, kind: BugKind) -> _KindState:
-        sources = list(range(len(self._trees))) if kind.mutate else []
+        sources = list(range(len(self.sources))) if kind.mutate else []
         Random(f"{self._seed}:{self.data.db_id}:{kind.name}").shuffle(sources)
         weight = self._params.mutation_weight if kind.mutate else 1.0
         return _KindState(kind, weight, sources=sources, exhausted=bool(kind.mutate) and not sources)
@@ -182,7 +182,7 @@ class DatabaseRewinder:
         while state.next_source < len(state.sources):
             number = state.sources[state.next_source]
             state.next_source += 1
-            item, tree = self._trees[number]
+            item, tree = self.sources[number]
             if self._uses[number] >= PER_SOURCE:
                 continue
             draft = apply_mutation(state.kind, bench, tree, item.source_id, item.question)

@@ -13,7 +13,7 @@ from random import Random
 
 from sqlglot import exp
 
-from birdrl.gym.instance import FeatureTest, Instance, StateTest
+from birdrl.gym.instance import Instance, PlanTest, ResultTest, StateTest
 from birdrl.gym.rewind.data import DataView, quoted
 from birdrl.gym.rewind.draft import Draft, Test
 from birdrl.gym.rewind.perturb import setups
@@ -55,8 +55,10 @@ def dress(draft: Draft, data: DataView, rng: Random, tally: Tally, rates: GymRat
         dressed = scene(draft, data, rng) if missing >= 0.5 else None
         if dressed is not None:
             return dressed
-    surplus = rates.clean_up > 0 and tally.clean_up + len(draft.clean_up_sql) > rates.clean_up * coming + 1
-    return replace(draft, clean_up_sql=()) if surplus else draft  # replicas are thrown away: nothing depends on it
+    brought = len(draft.clean_up_sql)
+    if brought and rates.clean_up > 0 and tally.clean_up + brought > rates.clean_up * coming + 1:
+        return replace(draft, clean_up_sql=())  # more than wanted; replicas are thrown away, nothing depends on it
+    return draft
 
 
 def edge_rows(draft: Draft, data: DataView, rng: Random) -> Draft | None:
@@ -85,7 +87,7 @@ def work_copy(draft: Draft, data: DataView, rng: Random) -> Draft | None:
 def two_steps(draft: Draft, data: DataView, rng: Random) -> Draft | None:
     """A query that reads what a first statement has put aside: its CTEs as views, or one table's rows."""
     single = len(draft.issue_sql) == len(draft.sol_sql) == 1
-    if not single or any(isinstance(test, StateTest | FeatureTest) for test in draft.tests) or draft.issue_fails:
+    if not single or draft.issue_fails or not all(isinstance(test, ResultTest) for test in draft.tests):
         return None
     both = (*draft.issue_sql, *draft.sol_sql)
     if not all(is_canonical(sql) and isinstance(peek(sql), exp.Query) for sql in both):
@@ -122,6 +124,8 @@ def _table_of_all(draft: Draft, data: DataView) -> Table | None:
         return None
     if any(peek(sql).find(exp.OnConflict) or peek(sql).find(exp.Command) for sql in statements):
         return None  # the copy has no keys
+    if any(isinstance(test, PlanTest) for test in draft.tests):
+        return None  # and no indexes
     shared = [name for name in tables_of(draft.issue_sql[-1]) if name in tables_of(draft.sol_sql[-1])]
     tables = [table for name in shared if (table := data.schema.table(name)) and 0 < table.rows <= COPY_ROWS]
     return tables[0] if tables else None
