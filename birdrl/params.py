@@ -29,11 +29,26 @@ class TemplatesParams(Section):
     )
     skip: list[str] = Field(default_factory=list, description="Database ids of the folder to leave out.")
     scale: float = Field(1.0, gt=0, le=100, description="Row-count factor of the generated domains.")
+    evaluation_domains: bool = Field(
+        False, description="Generate also the domains that a gym of the paper's size is evaluated on."
+    )
+
+
+class GymRates(Section):
+    """Per accepted issue; where the bug kinds alone bring less, scenes are put around issues. 0: as the kinds bring."""
+
+    preprocess: float = Field(0.0, ge=0, le=5, description="Preprocess statements (Table 7: 3,512 of 5,000 = 0.70).")
+    clean_up: float = Field(0.0, ge=0, le=5, description="Clean-up statements (Table 7: 969 of 5,000 = 0.19).")
+    multi_sql: float = Field(
+        0.0, ge=0, le=1, description="Issues of several statements (Table 7: 454 of 5,000 = 0.09)."
+    )
 
 
 class GymParams(Section):
     train_instances: int = Field(ge=1, description="Accepted instances wanted for training.")
-    eval_instances: int = Field(ge=1, description="Accepted instances wanted for evaluation, on other databases.")
+    eval_instances: int = Field(
+        ge=0, description="Accepted instances wanted for evaluation, on other databases; 0: every database trains."
+    )
     eval_databases: list[str] = Field(
         default_factory=list, description="Database ids held out for evaluation; empty: a seeded choice by eval_share."
     )
@@ -42,15 +57,38 @@ class GymParams(Section):
         default_factory=list, description="Files of verified SQL (BIRD or Spider JSON); empty: the query generator."
     )
     rewinder: Literal["taxonomy"] = Field("taxonomy", description="Who writes the bug: the embedded taxonomy.")
-    kinds: list[str] = Field(
-        default_factory=list, description="Bug kinds to make, by name; empty: all of the taxonomy."
-    )
     shares: dict[Literal["query", "management", "personalization"], float] = Field(
         {"query": 0.62, "management": 0.22, "personalization": 0.16},
         description="Wanted category shares; the paper's Table 7 has 3,094 / 1,087 / 819 of 5,000.",
     )
-    statement_timeout_s: float = Field(2.0, gt=0, description="Time limit of one statement in the gates, seconds.")
-    workers: int = Field(2, ge=1, description="SQL worker processes.")
+    kinds: list[str] = Field(
+        default_factory=list, description="Bug kinds, or families of them, to draw from; empty: the whole taxonomy."
+    )
+    text_style: Literal["brief", "report"] = Field(
+        "brief", description="Issue texts: the facts alone, or a report with context, observations and attempts."
+    )
+    max_words: int = Field(45, ge=10, description="Words of an issue text; longer ones do not pass the gates.")
+    max_sql_chars: int = Field(320, ge=40, description="Characters of the issue's or the solution's SQL.")
+    mutation_weight: float = Field(
+        1.0, gt=0, description="How often a kind that edits verified SQL is drawn, against one that constructs its own."
+    )
+    complex_share: float = Field(
+        0.0, ge=0, le=1, description="Share of generated queries of several steps (long CTE chains and reports)."
+    )
+    rates: GymRates = Field(
+        default_factory=lambda: GymRates.model_validate({}), description="Scenes: preprocess, clean-up, scripts."
+    )
+    near_text: float = Field(
+        0.85,
+        gt=0,
+        le=1,
+        description="Two issues of a database closer than this in text, and than near_sql in SQL, are one.",
+    )
+    near_sql: float = Field(0.90, gt=0, le=1, description="See near_text; 1 for both turns the check off.")
+    statement_timeout_s: float = Field(
+        2.0, gt=0, description="Limit of a statement in rollouts, seconds; the gates wait longer."
+    )
+    workers: int = Field(2, ge=1, description="Processes that build side by side, each with one for its SQL.")
 
 
 class AuditParams(Section):

@@ -32,6 +32,7 @@ examples:
   birdrl run gym                       run one stage by hand
   birdrl sql --database shop.sqlite "SELECT 1"    run SQL as a policy's rollout would
   birdrl diagnose FILE --instances FILE --templates DIR    energy and reward distribution of transcripts
+  birdrl gym build --databases DIR --out mygym      a gym from your own databases
   dvc repro                            run every stage that is not up to date
   python -m flows.full_curriculum      the same under Prefect and MLflow
 

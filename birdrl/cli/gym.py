@@ -6,11 +6,16 @@ from __future__ import annotations
 import argparse
 from importlib import import_module
 
-ACTIONS = ("check",)
+ACTIONS = ("build", "check", "import", "export", "stats", "show")
 EPILOG = """\
 examples:
-  birdrl gym check --instances gym.jsonl --databases databases
-  birdrl gym check --help
+  birdrl gym build --databases ~/databases --sql gold.sql --out mygym
+  birdrl gym check --instances mygym/train.jsonl --databases mygym/templates
+  birdrl gym stats mygym --plots mygym/plots
+  birdrl gym show gym_shop_17 --gym mygym
+  birdrl gym import six_gym.jsonl --out issues.jsonl
+  birdrl gym export issues.jsonl --format bird-critic --out public.jsonl
+  birdrl gym build --help
 """
 
 

@@ -1,14 +1,16 @@
 """From templates and verified SQL to a gated gym, split by database.
 
-Databases are worked on side by side; each draws from a generator of its own, so the result depends on the seed
-and the inputs alone, not on which finished first.
+The process that calls `build_gym` plans, others do the work (`crew`, `build_steps`). What is asked of a database
+follows from what all databases have given so far, never from who finished first: the same seed and inputs give the
+same gym with any number of workers, also when a killed build goes on.
 """
 
 from __future__ import annotations
 
+import tempfile
 from collections import Counter
-from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from random import Random
@@ -16,16 +18,21 @@ from threading import Lock
 from typing import Any
 
 from birdrl.errors import InputError
-from birdrl.gym.instance import CATEGORIES, Instance
-from birdrl.gym.rewind.gates import Gates
-from birdrl.gym.rewind.rewinder import DatabaseRewinder
+from birdrl.gym.build_steps import BuildSpec, Workshop
+from birdrl.gym.crew import Crew, Hand
+from birdrl.gym.instance import CATEGORIES, Category, Instance
+from birdrl.gym.journal import Journal, build_key
+from birdrl.gym.rewind import kinds_of
 from birdrl.gym.templates import TemplateStore
-from birdrl.gym.verified import VerifiedSql, generate_verified, read_gold_files
+from birdrl.gym.verified import GoldRow, read_gold_rows
 from birdrl.params import GymParams
-from birdrl.sql.pool import PoolConfig, ReplicaPool
 
 MIN_VERIFIED = 40  # generated queries per database, at least
 ROUNDS = 6  # how often databases that can are asked to make up for those that cannot
+SLICE = 50  # instances of a slice, at most: what a killed build may lose per process
+
+Progress = Callable[[str, int], None]  # phase (`verify` in databases, `issues`), how many more are done
+Quota = dict[Category, int]
 
 
 @dataclass
@@ -38,10 +45,25 @@ class Gym:
     reasons: Counter[str]
     verified: Counter[str]  # verified SQL per database
     wanted: dict[str, int] = field(default_factory=dict)
+    # What could not be used, by sort (`databases`, `gold_sql`) and reason.
+    unusable: dict[str, Counter[str]] = field(default_factory=dict)
+    journal: Journal | None = None  # kept under `work` until whoever writes the gym removes it
+
+
+@dataclass
+class _Database:
+    """How far one database got."""
+
+    db_id: str
+    accepted: int = 0
+    slices: int = 0
+    exhausted: bool = False
 
 
 def split_databases(db_ids: Sequence[str], params: GymParams, seed: int) -> tuple[list[str], list[str]]:
     """(training, evaluation) databases. Raises InputError when one side would be empty or an id is unknown."""
+    if params.eval_instances == 0:
+        return sorted(db_ids), []
     if params.eval_databases:
         unknown = sorted(set(params.eval_databases) - set(db_ids))
         if unknown:
@@ -63,66 +85,134 @@ def split_databases(db_ids: Sequence[str], params: GymParams, seed: int) -> tupl
 
 
 def build_gym(
-    store: TemplateStore, params: GymParams, seed: int, progress: Callable[[int], None] = lambda made: None
-) -> Gym:
-    """Build the gym. `progress` is called with 1 for each accepted instance, one call at a time.
-
-    Fewer instances than wanted is not an error here: what could be made is returned, beside what was wanted.
-    Raises InputError for bad parameters or gold files, InfraError when SQL workers fail.
-    """
-    verified, quarantine = _verified(store, params, seed)
-    train, held_out = split_databases(sorted(verified), params, seed)
-    config = PoolConfig(workers=params.workers, statement_timeout_s=params.statement_timeout_s, max_rows=5000)
-    lock = Lock()
-
-    def accepted() -> None:
-        with lock:
-            progress(1)
-
-    with ReplicaPool(config) as pool, ThreadPoolExecutor(params.workers) as threads:
-        gates = Gates(store, pool)
-        rewinders = {
-            db_id: DatabaseRewinder(gates, gates.view(db_id), items, seed, params.kinds)
-            for db_id, items in sorted(verified.items())
-        }
-        for group, wanted in ((held_out, params.eval_instances), (train, params.train_instances)):
-            _fill([rewinders[db_id] for db_id in group], wanted, params, threads, accepted)
-    reasons: Counter[str] = Counter(row["reason"] for row in quarantine)
-    for rewinder in rewinders.values():
-        quarantine += rewinder.quarantine
-        reasons += rewinder.reasons
-    return Gym(
-        train=_numbered(rewinders, train),
-        evaluation=_numbered(rewinders, held_out),
-        quarantine=quarantine,
-        reasons=reasons,
-        verified=Counter({db_id: len(items) for db_id, items in verified.items()}),
-        wanted={"train": params.train_instances, "eval": params.eval_instances},
-    )
-
-
-def _fill(
-    rewinders: Sequence[DatabaseRewinder],
-    wanted: int,
+    store: TemplateStore,
     params: GymParams,
-    threads: ThreadPoolExecutor,
-    accepted: Callable[[], None],
-) -> None:
-    """Spread `wanted` instances evenly over databases; those with more to give make up for those without."""
+    seed: int,
+    progress: Progress = lambda phase, done: None,
+    *,
+    work: Path | None = None,
+) -> Gym:
+    """Build the gym.
+
+    Under `work` a killed build leaves what it had finished and goes on from there; None: nothing outlives the call.
+    Fewer instances than wanted is not an error here: what could be made is returned, beside what was wanted.
+    Raises InputError for bad parameters or gold files, InfraError when SQL workers or processes fail.
+    """
+    kinds_of(params.kinds)
+    gold = _gold_by_database(params, store)
+    with _journal(store, params, seed, work) as journal:
+        spec = BuildSpec(store.folder.absolute(), journal.folder.absolute(), params, seed)
+        lock = Lock()
+
+        def tell(phase: str, done: int) -> None:
+            with lock:
+                progress(phase, done)
+
+        with Crew[Any](spec, params.workers) as crew:
+            usable = _verify(crew, store, params, gold, tell)
+            train, held_out = split_databases(usable, params, seed)
+            databases = {db_id: _Database(db_id) for db_id in usable}
+            groups = [
+                ([databases[db_id] for db_id in held_out], params.eval_instances),
+                ([databases[db_id] for db_id in train], params.train_instances),
+            ]
+            _fill(crew, groups, params, tell)
+        gym = _collect(journal, store, params, train, held_out, databases)
+        gym.journal = journal if work is not None else None
+        return gym
+
+
+@contextmanager
+def _journal(store: TemplateStore, params: GymParams, seed: int, work: Path | None) -> Iterator[Journal]:
+    if work is None:
+        with tempfile.TemporaryDirectory(prefix="birdrl-gym-") as folder:
+            yield Journal(Path(folder))
+        return
+    yield Journal.open(work, build_key(store, params, seed))
+
+
+def _gold_by_database(params: GymParams, store: TemplateStore) -> dict[str, list[GoldRow]] | None:
+    """Rows of the gold files by database, those of unknown databases too; None when queries are to be generated."""
+    if not params.gold_sql:
+        return None
+    by_database: dict[str, list[GoldRow]] = {}
+    for row in read_gold_rows(params.gold_sql):
+        by_database.setdefault(row.db_id, []).append(row)
+    return by_database
+
+
+def _verify(
+    crew: Crew[Any],
+    store: TemplateStore,
+    params: GymParams,
+    gold: dict[str, list[GoldRow]] | None,
+    tell: Progress,
+) -> list[str]:
+    """Databases with verified SQL. Raises InputError when gold files give none."""
+    total = params.train_instances + params.eval_instances
+    count = max(MIN_VERIFIED, total // (2 * len(store.db_ids)))  # one verified SQL carries several issues
+    found: dict[str, int] = {}
+
+    def work(hand: Hand, db_id: str) -> None:
+        found[db_id] = hand(Workshop.verify, db_id, gold[db_id] if gold is not None else None, count)
+        tell("verify", 1)
+
+    crew.run(_largest_first(gold if gold is not None else store.db_ids, store), work)
+    usable = sorted(db_id for db_id, verified in found.items() if verified)
+    if not usable:
+        named = ", ".join(params.gold_sql)
+        raise InputError(
+            f"gym.gold_sql: no usable query in {named} for the template databases"
+            if named
+            else "gym: not one query could be generated; the databases hold too little data"
+        )
+    return usable
+
+
+def _largest_first(db_ids: Iterable[str], store: TemplateStore) -> list[str]:
+    """What takes longest starts first, so that no process ends up alone with it."""
+    return sorted(db_ids, key=lambda db_id: (-store.manifest.get(db_id, {}).get("bytes", 0), db_id))
+
+
+def _fill(crew: Crew[Any], groups: Sequence[tuple[list[_Database], int]], params: GymParams, tell: Progress) -> None:
+    """Spread the wanted instances of each group evenly over its databases.
+
+    In later rounds databases with more to give make up for those without.
+    """
     for _ in range(ROUNDS):
-        missing = wanted - sum(len(r.accepted) for r in rewinders)
-        able = [r for r in rewinders if not r.exhausted]
-        if missing <= 0 or not able:
+        jobs: list[tuple[_Database, list[Quota]]] = []
+        for databases, wanted in groups:
+            missing = wanted - sum(database.accepted for database in databases)
+            able = [database for database in databases if not database.exhausted]
+            if missing > 0 and able:
+                shares = _portions(missing, [1.0] * len(able))
+                jobs += [
+                    (database, _slices(share, params)) for database, share in zip(able, shares, strict=True) if share
+                ]
+        if not jobs:
             return
-        portions = _portions(missing, [1.0] * len(able))
-        work = []
-        for rewinder, portion in zip(able, portions, strict=True):
-            quota = dict(
-                zip(CATEGORIES, _portions(portion, [params.shares.get(c, 0.0) for c in CATEGORIES]), strict=True)
-            )
-            work.append(threads.submit(rewinder.extend, quota, accepted))
-        for task in work:
-            task.result()
+
+        def work(hand: Hand, job: tuple[_Database, list[Quota]]) -> None:
+            database, quotas = job
+            for quota in quotas:
+                made = hand(Workshop.extend, database.db_id, database.slices, quota)
+                database.slices += 1
+                database.accepted += made.accepted
+                database.exhausted = made.exhausted
+                tell("issues", made.accepted)
+                if made.exhausted:
+                    return
+
+        crew.run(jobs, work)
+
+
+def _slices(wanted: int, params: GymParams) -> list[Quota]:
+    """The instances wanted of a database, in slices of even size with the categories' shares."""
+    weights = [params.shares.get(category, 0.0) for category in CATEGORIES]
+    whole = _portions(wanted, weights)
+    count = -(-wanted // SLICE)
+    columns = [_portions(number, [1.0] * count) if number else [0] * count for number in whole]
+    return [dict(zip(CATEGORIES, numbers, strict=True)) for numbers in zip(*columns, strict=True)]
 
 
 def _portions(total: int, weights: Sequence[float]) -> list[int]:
@@ -138,30 +228,38 @@ def _portions(total: int, weights: Sequence[float]) -> list[int]:
     return portions
 
 
-def _numbered(rewinders: dict[str, DatabaseRewinder], db_ids: Sequence[str]) -> list[Instance]:
-    return [
-        instance.model_copy(update={"instance_id": f"gym_{db_id}_{number}"})
-        for db_id in db_ids
-        for number, instance in enumerate(rewinders[db_id].accepted)
-    ]
-
-
-def _verified(
-    store: TemplateStore, params: GymParams, seed: int
-) -> tuple[dict[str, list[VerifiedSql]], list[dict[str, Any]]]:
-    """Verified SQL per database, and rows for what was rejected on the way."""
-    by_db: dict[str, list[VerifiedSql]] = {}
-    if params.gold_sql:
-        accepted, rejected = read_gold_files([Path(name) for name in params.gold_sql], store)
-        for item in accepted:
-            by_db.setdefault(item.db_id, []).append(item)
-        if not by_db:
-            raise InputError(
-                f"gym.gold_sql: no usable query in {', '.join(params.gold_sql)} for the template databases"
-            )
-        return by_db, [{**vars(row), "reason": f"verified SQL: {row.reason}"} for row in rejected]
-    total = params.train_instances + params.eval_instances
-    per_database = max(MIN_VERIFIED, total // (2 * len(store.db_ids)))  # one verified SQL carries several issues
-    for db_id in store.db_ids:
-        by_db[db_id] = generate_verified(store, db_id, seed, per_database)
-    return by_db, []
+def _collect(
+    journal: Journal,
+    store: TemplateStore,
+    params: GymParams,
+    train: Sequence[str],
+    held_out: Sequence[str],
+    databases: dict[str, _Database],
+) -> Gym:
+    """Everything the journal holds, in an order that depends on nothing but the databases' names."""
+    gym = Gym([], [], [], Counter(), Counter())
+    gym.wanted = {"train": params.train_instances, "eval": params.eval_instances}
+    gym.unusable["databases"] = Counter(store.rejected.values())
+    gold: Counter[str] = Counter()
+    for folder in sorted(path for path in journal.folder.iterdir() if path.is_dir()):
+        accepted, rejected = journal.verified(folder.name) or ([], [])
+        if accepted:
+            gym.verified[folder.name] = len(accepted)
+        for row in rejected:
+            gold[row.reason] += 1
+            gym.quarantine.append({**vars(row), "reason": f"verified SQL: {row.reason}"})
+    gym.unusable["gold_sql"] = gold
+    gym.reasons.update({f"verified SQL: {reason}": count for reason, count in gold.items()})
+    for side, db_ids in ((gym.train, train), (gym.evaluation, held_out)):
+        for db_id in db_ids:
+            number = 0
+            for position in range(databases[db_id].slices):
+                made = journal.slice(db_id, position)
+                if made is None:
+                    raise InputError(f"{journal.folder}: slice {position} of {db_id} is gone; run the build again")
+                for instance in made.accepted:
+                    side.append(instance.model_copy(update={"instance_id": f"gym_{db_id}_{number}"}))
+                    number += 1
+                gym.quarantine += made.quarantine
+                gym.reasons.update(made.reasons)
+    return gym

@@ -108,6 +108,7 @@ class Instance(BaseModel):
     sol_sql: list[str] = Field(default_factory=list)
     test_cases: list[TestCase] = Field(default_factory=list)
     bug: BugRecord | None = None
+    difficulty: str = Field("", description="simple, moderate or challenging (birdrl.gym.difficulty); empty: unknown.")
     source: dict[str, Any] = Field(default_factory=dict, description="Where the verified SQL came from.")
 
     @property

@@ -1,58 +1,54 @@
-"""Statistics of a built gym, beside those of the published one (BIRD-RL, Tables 7 and 8)."""
+"""Statistics of a gym, beside those of the published one (BIRD-RL, Tables 7 and 8, Figure 3)."""
 
 from __future__ import annotations
 
-import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from birdrl.files import canonical_json, sha256_text
 from birdrl.gym.instance import CATEGORIES, Instance
+from birdrl.gym.paper import LENGTH_BIN, TABLE_7, TABLE_8
+from birdrl.gym.reasons import count_classes
 from birdrl.gym.rewind.tree import tables_of
 from birdrl.gym.schema import Schema
+from birdrl.gym.sql_text import count_tokens
+from birdrl.gym.text_measures import text_measures
 from birdrl.sql.features import extract_features
+from birdrl.sql.results import PolicySqlError
 
-# BIRD-RL, Table 7: SIX-GYM-SQLite.
-PAPER: dict[str, Any] = {
-    "instances": 5000,
-    "by_category": {"query": 3094, "management": 1087, "personalization": 819},
-    "distinct_test_cases": 2477,
-    "preprocess_sql": 3512,
-    "clean_up_sql": 969,
-    "multi_sql_instances": 454,
-    "domains": 13,
-}
+if TYPE_CHECKING:
+    from birdrl.gym.build import Gym
 
 
-def gym_stats(
-    train: Sequence[Instance],
-    evaluation: Sequence[Instance],
-    *,
-    schemas: Mapping[str, Schema],
-    wanted: Mapping[str, int],
-    reasons: Mapping[str, int],
-    verified: Mapping[str, int],
-) -> dict[str, Any]:
-    """Everything that stats.json holds. `reasons` counts rejections, `verified` the verified SQL per database."""
-    made = {"train": len(train), "eval": len(evaluation)}
-    both = [*train, *evaluation]
+def gym_stats(gym: Gym, schemas: Mapping[str, Schema]) -> dict[str, Any]:
+    """Everything that stats.json holds about a built gym."""
+    made = {"train": len(gym.train), "eval": len(gym.evaluation)}
+    both = [*gym.train, *gym.evaluation]
+    rejected = sum(gym.reasons.values())
+    drafts = {reason: count for reason, count in gym.reasons.items() if not reason.startswith("verified SQL: ")}
     return {
-        "wanted": dict(wanted),
-        "shortfall": {split: max(0, wanted[split] - made[split]) for split in made},
-        "all": _summary(both, schemas),
-        "train": _summary(train, schemas),
-        "eval": _summary(evaluation, schemas),
-        "paper_table_7": PAPER,
-        "rejections": _sorted_counts(reasons),
-        "rejected": sum(reasons.values()),
-        "acceptance_share": round(len(both) / max(len(both) + sum(reasons.values()), 1), 4),
-        "verified_sql": {db_id: verified[db_id] for db_id in sorted(verified)},
-        "kinds_in_both_splits": len({_kind(i) for i in train} & {_kind(i) for i in evaluation}),
+        "wanted": dict(gym.wanted),
+        "shortfall": {split: max(0, gym.wanted[split] - made[split]) for split in made},
+        "all": summary(both, schemas),
+        "train": summary(gym.train, schemas),
+        "eval": summary(gym.evaluation, schemas),
+        "paper_table_7": TABLE_7,
+        "paper_table_8": TABLE_8,
+        "rejections": _sorted_counts(gym.reasons),
+        "rejected": rejected,
+        "unusable": {
+            **{sort: count_classes(reasons) for sort, reasons in gym.unusable.items()},
+            "drafts": count_classes(drafts),
+        },
+        "acceptance_share": round(len(both) / max(len(both) + rejected, 1), 4),
+        "verified_sql": {db_id: gym.verified[db_id] for db_id in sorted(gym.verified)},
+        "kinds_in_both_splits": len({_kind(i) for i in gym.train} & {_kind(i) for i in gym.evaluation}),
     }
 
 
-def _summary(instances: Sequence[Instance], schemas: Mapping[str, Schema]) -> dict[str, Any]:
+def summary(instances: Sequence[Instance], schemas: Mapping[str, Schema]) -> dict[str, Any]:
+    """Statistics of any instances; `schemas` of the databases that are known."""
     tests = [(instance.db_id, test) for instance in instances for test in instance.test_cases]
     categories = Counter(instance.category for instance in instances)
     return {
@@ -62,6 +58,7 @@ def _summary(instances: Sequence[Instance], schemas: Mapping[str, Schema]) -> di
         "by_kind": _sorted_counts(Counter(_kind(i) for i in instances)),
         "by_family": _sorted_counts(Counter(i.bug.family if i.bug else "" for i in instances)),
         "by_database": {k: v for k, v in sorted(Counter(i.db_id for i in instances).items())},
+        "by_difficulty": _sorted_counts(Counter(i.difficulty or "unknown" for i in instances)),
         "domains": len({i.db_id for i in instances}),
         "test_cases": len(tests),
         "distinct_test_cases": len(
@@ -75,6 +72,8 @@ def _summary(instances: Sequence[Instance], schemas: Mapping[str, Schema]) -> di
         "clean_up_instances": sum(bool(i.clean_up_sql) for i in instances),
         "multi_sql_instances": sum(len(i.issue_sql) > 1 or len(i.sol_sql) > 1 for i in instances),
         "lengths": _lengths(instances, schemas),
+        "lengths_by_category": _lengths_by_category(instances),
+        "text": text_measures(instances, schemas),
         "features": _feature_coverage(instances),
     }
 
@@ -88,11 +87,6 @@ def _sorted_counts(counts: Mapping[str, int]) -> dict[str, int]:
     return dict(sorted(((k, v) for k, v in counts.items() if v), key=lambda item: (-item[1], item[0])))
 
 
-def count_tokens(text: str) -> int:
-    """Words, numbers and symbols: a lower bound of what a model's tokenizer makes of the text."""
-    return len(re.findall(r"[A-Za-z]+|\d+|[^\w\s]", text))
-
-
 def schema_text(instance: Instance, schema: Schema) -> str:
     """`table(column, ...)` of the tables that the issue SQL names: what a prompt must show at least."""
     names = dict.fromkeys(name for sql in instance.issue_sql for name in tables_of(sql))
@@ -100,22 +94,54 @@ def schema_text(instance: Instance, schema: Schema) -> str:
     return " ".join(f"{t.name}({', '.join(c.name for c in t.columns)})" for t in tables)
 
 
-def _lengths(instances: Sequence[Instance], schemas: Mapping[str, Schema]) -> dict[str, dict[str, dict[str, float]]]:
-    """Mean, median and maximum of characters and of tokens, per part."""
-    parts: dict[str, Callable[[Instance], str]] = {
-        "query": lambda i: i.query,
-        "issue_sql": lambda i: "; ".join(i.issue_sql),
-        "sol_sql": lambda i: "; ".join(i.sol_sql),
-        "schema_query_issue": lambda i: " ".join([schema_text(i, schemas[i.db_id]), i.query, *i.issue_sql]),
+def _test_text(test: Any) -> str:
+    """A test as its reader sees it: Python source, or its fields."""
+    source = getattr(test, "source", None)
+    return source if source is not None else canonical_json(test.model_dump(mode="json"))
+
+
+# Parts whose lengths Table 8 gives: each maps an instance to texts.
+_PARTS: dict[str, Callable[[Instance], list[str]]] = {
+    "query": lambda i: [i.query],
+    "issue_sql": lambda i: ["; ".join(i.issue_sql)],
+    "sol_sql": lambda i: ["; ".join(i.sol_sql)],
+    "tests": lambda i: [_test_text(test) for test in i.test_cases],
+}
+
+
+def _lengths_by_category(instances: Sequence[Instance]) -> dict[str, dict[str, dict[str, float]]]:
+    """Table 8: tokens per part, by category and overall."""
+    groups: dict[str, list[Instance]] = {
+        category: [i for i in instances if i.category == category] for category in CATEGORIES
     }
-    texts = {name: [part(i) for i in instances] for name, part in parts.items()}
+    groups["overall"] = list(instances)
     return {
-        name: {
-            "characters": _spread(len(text) for text in found),
-            "tokens": _spread(count_tokens(text) for text in found),
+        group: {
+            name: _spread(count_tokens(text) for instance in members for text in part(instance))
+            for name, part in _PARTS.items()
         }
-        for name, found in texts.items()
+        for group, members in groups.items()
     }
+
+
+def _lengths(instances: Sequence[Instance], schemas: Mapping[str, Schema]) -> dict[str, Any]:
+    """Mean, median and maximum of characters and of tokens, and a histogram of tokens, per part."""
+    parts = dict(_PARTS)
+    if schemas:
+        parts["schema_query_issue"] = lambda i: [
+            " ".join([schema_text(i, schemas[i.db_id]) if i.db_id in schemas else "", i.query, *i.issue_sql])
+        ]
+    found: dict[str, Any] = {}
+    for name, part in parts.items():
+        texts = [text for instance in instances for text in part(instance)]
+        sizes = [count_tokens(text) for text in texts]
+        bins = Counter(size // LENGTH_BIN * LENGTH_BIN for size in sizes)
+        found[name] = {
+            "characters": _spread(len(text) for text in texts),
+            "tokens": _spread(sizes),
+            "histogram": {str(start): bins[start] for start in sorted(bins)},
+        }
+    return found
 
 
 def _spread(values: Iterable[int]) -> dict[str, float]:
@@ -123,15 +149,18 @@ def _spread(values: Iterable[int]) -> dict[str, float]:
     if not ordered:
         return {"mean": 0.0, "median": 0.0, "max": 0.0}
     mean = sum(ordered) / len(ordered)
-    return {"mean": round(mean, 1), "median": float(ordered[len(ordered) // 2]), "max": float(ordered[-1])}
+    return {"mean": round(mean, 2), "median": float(ordered[len(ordered) // 2]), "max": float(ordered[-1])}
 
 
 def _feature_coverage(instances: Sequence[Instance]) -> dict[str, int]:
-    """In how many solutions each SQL feature occurs (plain functions left out)."""
+    """Figure 3: in how many solutions each SQL feature occurs (plain functions left out)."""
     counts: Counter[str] = Counter()
     for instance in instances:
         names: set[str] = set()
         for sql in instance.sol_sql:
-            names |= extract_features(sql).names
+            try:
+                names |= extract_features(sql).names
+            except PolicySqlError:  # another dialect in an imported row
+                names.add("unparsed")
         counts.update(name for name in names if not name.startswith("function:"))
     return _sorted_counts(counts)

@@ -5,7 +5,7 @@ Two sources: a schema-aware query generator, and files of gold SQL in the forms 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -39,8 +39,10 @@ class Rejected:
 
 
 @dataclass(frozen=True)
-class _GoldRow:
-    path: Path
+class GoldRow:
+    """One query of a gold file, not checked yet. `row` counts list entries or lines from 1."""
+
+    path: str
     row: int
     db_id: str
     sql: str
@@ -48,12 +50,15 @@ class _GoldRow:
     question: str | None
 
 
-def generate_verified(store: TemplateStore, db_id: str, rng_seed: int, count: int) -> list[VerifiedSql]:
+def generate_verified(
+    store: TemplateStore, db_id: str, rng_seed: int, count: int, *, complex_share: float = 0.0
+) -> list[VerifiedSql]:
     """Up to `count` different generated queries over a template, at most 2,000 result rows each.
 
-    Fewer come back only when the database offers no more. The same arguments give the same list.
+    `complex_share` of them are queries of several steps. Fewer come back only when the database offers no more. The
+    same arguments give the same list.
     """
-    drafts = generate(store, db_id, rng_seed, count)
+    drafts = generate(store, db_id, rng_seed, count, complex_share=complex_share)
     return [
         VerifiedSql(db_id, draft.sql, f"generated/{db_id}/{number}", draft.question)
         for number, draft in enumerate(drafts, 1)
@@ -65,68 +70,82 @@ def read_gold_files(
 ) -> tuple[list[VerifiedSql], list[Rejected]]:
     """Gold SQL of BIRD/Spider JSON lists, or of .sql/.txt lines `SQL<TAB>db_id`, checked on the templates.
 
-    JSON fields: db_id, `SQL` or `query`, and optionally question and question_id. Rows that name an unknown database,
-    do not execute, give no rows, take too long or are not deterministic are returned with their reason; a query that
-    repeats an accepted one of its database is rejected as a duplicate. Raises InputError for a file or row that is
-    not in one of these forms.
+    Rows that cannot be used are returned with their reason, both lists in the order of the files. Raises InputError
+    for a file or row that is not in one of these forms.
     """
-    rows = [row for path in paths for row in _read(Path(path))]
-    accepted: list[VerifiedSql] = []
-    rejected: list[Rejected] = []
-    seen: set[tuple[str, str]] = set()
-    by_database: dict[str, list[tuple[int, _GoldRow]]] = {}
-    for position, row in enumerate(rows):
+    by_database: dict[str, list[tuple[int, GoldRow]]] = {}
+    for position, row in enumerate(read_gold_rows(paths)):
         by_database.setdefault(row.db_id, []).append((position, row))
     outcome: dict[int, VerifiedSql | Rejected] = {}
     for db_id, group in by_database.items():
-        for position, result in _check_group(store, db_id, group, time_limit_s, max_rows):
-            outcome[position] = result
-    for position, row in enumerate(rows):
-        result = outcome[position]
-        if isinstance(result, VerifiedSql) and (result.db_id, result.sql) in seen:
-            result = _reject(row, "duplicate of an earlier query of this database")
-        if isinstance(result, VerifiedSql):
-            seen.add((result.db_id, result.sql))
-            accepted.append(result)
-        else:
-            rejected.append(result)
-    return accepted, rejected
+        results = check_gold_rows(store, db_id, [row for _, row in group], time_limit_s=time_limit_s, max_rows=max_rows)
+        outcome |= {position: result for (position, _), result in zip(group, results, strict=True)}
+    ordered = [outcome[position] for position in sorted(outcome)]
+    return (
+        [result for result in ordered if isinstance(result, VerifiedSql)],
+        [result for result in ordered if isinstance(result, Rejected)],
+    )
 
 
-def _check_group(
-    store: TemplateStore, db_id: str, group: Iterable[tuple[int, _GoldRow]], time_limit_s: float, max_rows: int
-) -> Iterator[tuple[int, VerifiedSql | Rejected]]:
-    """Check the rows of one database with one pair of connections."""
+def read_gold_rows(paths: Sequence[Path | str]) -> list[GoldRow]:
+    """The rows of gold files, unchecked. JSON fields: db_id, `SQL` or `query`, and optionally question, question_id.
+
+    Raises InputError for a file or row that is not in one of the forms.
+    """
+    return [row for path in paths for row in _read(Path(path))]
+
+
+def check_gold_rows(
+    store: TemplateStore,
+    db_id: str,
+    rows: Sequence[GoldRow],
+    *,
+    time_limit_s: float = 5.0,
+    max_steps: int = 200_000_000,
+    max_rows: int = 10_000,
+) -> list[VerifiedSql | Rejected]:
+    """The rows of one database, checked on its template, in their order.
+
+    Rejected with a reason: an unknown database; SQL that does not execute, gives no rows, takes too long or is not
+    deterministic; a query that repeats an accepted one.
+    """
     if db_id not in store.manifest:
         why = store.rejected.get(db_id, "not among the templates")
-        for position, row in group:
-            yield position, _reject(row, f"unknown database {db_id!r}: {why}")
-        return
-    checker = SelectChecker(store.path(db_id), store.schema(db_id), time_limit_s=time_limit_s, max_rows=max_rows)
+        return [_reject(row, f"unknown database {db_id!r}: {why}") for row in rows]
+    checker = SelectChecker(
+        store.path(db_id), store.schema(db_id), max_steps=max_steps, time_limit_s=time_limit_s, max_rows=max_rows
+    )
+    results: list[VerifiedSql | Rejected] = []
+    seen: set[str] = set()
     try:
-        for position, row in group:
+        for row in rows:
             try:
-                checked = checker.check(row.sql)
+                sql = checker.check(row.sql).sql
             except SelectRejected as error:
-                yield position, _reject(row, str(error))
+                results.append(_reject(row, str(error)))
+                continue
+            if sql in seen:
+                results.append(_reject(row, "duplicate of an earlier query of this database"))
             else:
-                yield position, VerifiedSql(db_id, checked.sql, row.source_id, row.question)
+                seen.add(sql)
+                results.append(VerifiedSql(db_id, sql, row.source_id, row.question))
     finally:
         checker.close()
+    return results
 
 
-def _reject(row: _GoldRow, reason: str) -> Rejected:
-    return Rejected(str(row.path), row.row, row.db_id, row.sql, reason)
+def _reject(row: GoldRow, reason: str) -> Rejected:
+    return Rejected(row.path, row.row, row.db_id, row.sql, reason)
 
 
-def _read(path: Path) -> Iterator[_GoldRow]:
+def _read(path: Path) -> Iterator[GoldRow]:
     if path.suffix in (".sql", ".txt"):
         yield from _read_lines(path)
     else:
         yield from _read_json(path)
 
 
-def _read_json(path: Path) -> Iterator[_GoldRow]:
+def _read_json(path: Path) -> Iterator[GoldRow]:
     rows: Any = read_json(path)
     if not isinstance(rows, list):
         raise InputError(f"{path}: expected a JSON list of objects with db_id and SQL (or query)")
@@ -138,13 +157,13 @@ def _read_json(path: Path) -> Iterator[_GoldRow]:
             raise InputError(f"{path}, row {number}: needs the text fields db_id and SQL (or query)")
         question = row.get("question")
         identity = row.get("question_id", number)
-        yield _GoldRow(
-            path, number, row["db_id"], sql.strip().rstrip(";"), f"{path.name}#{identity}",
+        yield GoldRow(
+            str(path), number, row["db_id"], sql.strip().rstrip(";"), f"{path.name}#{identity}",
             question if isinstance(question, str) else None,
         )  # fmt: skip
 
 
-def _read_lines(path: Path) -> Iterator[_GoldRow]:
+def _read_lines(path: Path) -> Iterator[GoldRow]:
     try:
         lines = path.read_text(encoding="utf-8").splitlines()
     except FileNotFoundError:
@@ -157,4 +176,4 @@ def _read_lines(path: Path) -> Iterator[_GoldRow]:
         sql, tab, db_id = line.rpartition("\t")
         if not tab or not sql.strip() or not db_id.strip():
             raise InputError(f"{path}, line {number}: expected SQL<TAB>db_id")
-        yield _GoldRow(path, number, db_id.strip(), sql.strip().rstrip(";"), f"{path.name}#{number}", None)
+        yield GoldRow(str(path), number, db_id.strip(), sql.strip().rstrip(";"), f"{path.name}#{number}", None)

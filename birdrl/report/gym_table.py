@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from birdrl.gym.paper import TABLE_8
 from birdrl.report.document import Table
-from birdrl.report.labels import CATEGORIES, MISSING, number
+from birdrl.report.labels import CATEGORIES, MISSING, number, percent
 
 # Rows of the table: what is shown, and where it stands in a part of gym/stats.json. Shares follow their counts.
 _COUNTS = (
@@ -18,9 +19,9 @@ _COUNTS = (
     ("multi-SQL issues", ("multi_sql_instances",)),
     ("databases", ("domains",)),
 )
-_LENGTHS = (("user query", "query"), ("issue SQL", "issue_sql"), ("solution SQL", "sol_sql"))
-# Mean and maximum; the paper does not name its tokenizer.
-PAPER_LENGTHS = {"query": (162.55, 917), "issue_sql": (85.50, 898), "sol_sql": (97.66, 1976)}
+_LENGTHS = (
+    ("user query", "query"), ("issue SQL", "issue_sql"), ("solution SQL", "sol_sql"), ("test case", "tests"),
+)  # fmt: skip
 _SIDES = {"training": "train", "evaluation": "eval"}
 
 
@@ -32,7 +33,7 @@ def table_7(stats: Mapping[str, Any]) -> Table:
     for label, key in _LENGTHS:
         ours = [_pick(part, ("lengths", key, "tokens")) or {} for part in parts]
         shown = [_length(values.get("mean"), values.get("max")) for values in ours]
-        rows.append([f"{label} length, tokens (mean / max)", *shown, _length(*PAPER_LENGTHS[key])])
+        rows.append([f"{label} length, tokens (mean / max)", *shown, _length(*TABLE_8["overall"][key])])
     return Table(
         headers=["statistic", *_SIDES, "SIX-GYM-SQLite (paper)"],
         rows=rows,
@@ -40,6 +41,34 @@ def table_7(stats: Mapping[str, Any]) -> Table:
         caption="As built, before the audit. Tokens are words, numbers and signs here; the paper does not name its "
         "tokenizer.",
     )
+
+
+def table_8(stats: Mapping[str, Any]) -> Table:
+    """Tokens by category, mean and maximum: the training side as built, beside the published gym."""
+    ours = (stats.get("train") or {}).get("lengths_by_category") or {}
+    rows = []
+    for group, parts in ours.items():
+        cells = []
+        for _, key in _LENGTHS:
+            values = parts.get(key) or {}
+            cells += [_length(values.get("mean"), values.get("max")), _length(*TABLE_8[group][key])]
+        rows.append([group, *cells])
+    headers = [f"{label}, {whose}" for label, _ in _LENGTHS for whose in ("ours", "paper")]
+    return Table(["category", *headers], rows, frozenset(range(1, len(headers) + 1)))
+
+
+def texts_table(stats: Mapping[str, Any]) -> Table:
+    """How varied the issue texts are and how much of the solution they hold, on both sides."""
+    labels = {
+        "distinct_texts": "distinct texts",
+        "distinct_wordings": "distinct wordings (names and values masked)",
+        "solution_tokens": "tokens that only the solution has, found in the text",
+        "solution_runs": "runs of three such tokens, found in the text",
+    }
+    sides = [(stats.get(side) or {}).get("text") or {} for side in _SIDES.values()]
+    rows = [[label, *(percent(side.get(key)) for side in sides)] for key, label in labels.items()]
+    rows.append(["texts that give the solution away", *(number(side.get("leaks")) for side in sides)])
+    return Table(["issue texts", *_SIDES], rows, frozenset({1, 2}))
 
 
 def counts_table(stats: Mapping[str, Any], key: str, what: str) -> Table:

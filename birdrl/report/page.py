@@ -9,7 +9,8 @@ from typing import Any
 
 from birdrl.report import curves as c
 from birdrl.report.document import Block, Code, Details, Document, Figure, Heading, Paragraph, Section, Table, Tiles
-from birdrl.report.gym_table import counts_table, table_7
+from birdrl.report.gym_plots import plot_features, plot_lengths, plot_shape
+from birdrl.report.gym_table import counts_table, table_7, table_8, texts_table
 from birdrl.report.inputs import ReportInputs
 from birdrl.report.labels import MISSING, POLICIES, interval, number, ordered_policies, percent
 from birdrl.report.plots import plot_categories, plot_curves, plot_success
@@ -35,11 +36,14 @@ def build_page(inputs: ReportInputs) -> Page:
         "plots/success.png": plot_success(inputs.results),
         "plots/categories.png": plot_categories(inputs.results),
         "plots/training.png": plot_curves(_panels(inputs)),
+        "plots/gym_shape.png": plot_shape(inputs.gym["train"]),
+        "plots/gym_lengths.png": plot_lengths(inputs.gym["train"]),
+        "plots/gym_features.png": plot_features(inputs.gym["train"]),
     }
     sections = [
         Section("Success", "success", _success(inputs, plots)),
         Section("Training", "training", _training(inputs, plots)),
-        Section("Gym", "gym", _gym(inputs)),
+        Section("Gym", "gym", _gym(inputs, plots)),
         Section("Contamination audit", "audit", _audit(inputs.audit)),
         Section("Data quality", "quality", _quality(inputs.quality)),
         Section("What does not count", "excluded", _excluded(inputs)),
@@ -153,12 +157,37 @@ def _training(inputs: ReportInputs, plots: Mapping[str, bytes]) -> list[Block]:
     return [table, figure, *details]
 
 
-def _gym(inputs: ReportInputs) -> list[Block]:
+def _gym(inputs: ReportInputs, plots: Mapping[str, bytes]) -> list[Block]:
     stats = inputs.gym
     databases = counts_table(stats, "by_database", "database")
     kinds = counts_table(stats, "by_kind", "bug kind")
     blocks: list[Block] = [
         table_7(stats),
+        Figure(
+            "plots/gym_shape.png",
+            plots["plots/gym_shape.png"],
+            "Categories, tests and statements beside the paper's",
+            "Training issues beside the published gym (Table 7).",
+        ),
+        Details(
+            "Lengths, SQL features and wording of the issues",
+            [
+                Figure(
+                    "plots/gym_lengths.png",
+                    plots["plots/gym_lengths.png"],
+                    "Lengths beside the paper's",
+                    "Tokens of each part beside the paper's Table 8.",
+                ),
+                table_8(stats),
+                texts_table(stats),
+                Figure(
+                    "plots/gym_features.png",
+                    plots["plots/gym_features.png"],
+                    "SQL features of the solutions",
+                    "SQL features of the training solutions (Figure 3).",
+                ),
+            ],
+        ),
         Details(f"{len(databases.rows)} databases", [databases]),
         Details(f"{len(kinds.rows)} bug kinds", [kinds]),
         Details("SQL features of the issues", [counts_table(stats, "features", "feature")]),

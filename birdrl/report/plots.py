@@ -56,7 +56,7 @@ def plot_success(results: Mapping[str, Any]) -> bytes:
         _policy_axis(axes, policies)
         axes.set_xlim(-0.4, len(policies) - 0.3)
         axes.grid(axis="x", visible=False)
-        return _png(figure)
+        return to_png(figure)
 
 
 def plot_categories(results: Mapping[str, Any]) -> bytes:
@@ -74,7 +74,7 @@ def plot_categories(results: Mapping[str, Any]) -> bytes:
         axes.grid(axis="x", visible=False)
         if names:
             figure.legend(loc="outside upper left", ncols=len(names))
-        return _png(figure)
+        return to_png(figure)
 
 
 def plot_curves(panels: Sequence[tuple[str, str, Sequence[tuple[str, Curve]]]]) -> bytes:
@@ -106,7 +106,7 @@ def plot_curves(panels: Sequence[tuple[str, str, Sequence[tuple[str, Curve]]]]) 
                 axes.text(0.5, 0.5, MISSING, transform=axes.transAxes, ha="center", va="center", color=SOFT)
             if len(drawn) > 1:
                 axes.legend()
-        return _png(figure)
+        return to_png(figure)
 
 
 def _errors(
@@ -145,7 +145,7 @@ def _policy_axis(axes: Axes, policies: Sequence[Mapping[str, Any]]) -> None:
     axes.set_ylabel("success, % (Wilson 95 %)")
 
 
-def _png(figure: Figure) -> bytes:
+def to_png(figure: Figure) -> bytes:
     buffer = io.BytesIO()
     figure.savefig(buffer, format="png", metadata={"Software": None})
     plt.close(figure)

@@ -12,7 +12,7 @@ from pathlib import Path
 from tqdm import tqdm
 
 from birdrl.errors import InputError
-from birdrl.gym.domains import DOMAINS
+from birdrl.gym.domains import DOMAINS, EVALUATION_DOMAINS
 from birdrl.gym.domains.build import build_domain, labels
 from birdrl.gym.introspect import read_schema
 from birdrl.gym.template_import import UnusableDatabase, copy_database, find_databases
@@ -23,11 +23,16 @@ from birdrl.stages.registry import StageContext
 
 def run(ctx: StageContext) -> None:
     """Fill ctx.out with the store. Raises InputError when no database is usable."""
-    writer = TemplateWriter(ctx.out)
-    if ctx.params.templates.source == "generated":
-        _generate(writer, ctx.seed, ctx.params.templates)
+    build_templates(ctx.out, ctx.params.templates, ctx.seed)
+
+
+def build_templates(folder: Path, params: TemplatesParams, seed: int) -> None:
+    """Fill an existing, empty folder with a template store. Raises InputError when no database is usable."""
+    writer = TemplateWriter(folder)
+    if params.source == "generated":
+        _generate(writer, seed, params)
     else:
-        _import(writer, ctx.params.templates)
+        _import(writer, params)
     writer.finish()
     for db_id, reason in sorted(writer.rejected.items()):
         print(f"WARN {db_id}: {reason}", file=sys.stderr)
@@ -35,8 +40,9 @@ def run(ctx: StageContext) -> None:
 
 
 def _generate(writer: TemplateWriter, seed: int, params: TemplatesParams) -> None:
-    _check_skip(params, list(DOMAINS))
-    wanted = {db_id: domain for db_id, domain in DOMAINS.items() if db_id not in params.skip}
+    domains = {**DOMAINS, **EVALUATION_DOMAINS} if params.evaluation_domains else DOMAINS
+    _check_skip(params, list(domains))
+    wanted = {db_id: domain for db_id, domain in sorted(domains.items()) if db_id not in params.skip}
     for db_id, domain in tqdm(wanted.items(), desc="templates", unit="db"):
         scratch = writer.folder / f".{db_id}.part"
         build_domain(domain, scratch, seed=seed, scale=params.scale)

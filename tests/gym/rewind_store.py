@@ -20,6 +20,13 @@ CREATE TABLE sale (
   sale_id INTEGER PRIMARY KEY, product_id INTEGER NOT NULL REFERENCES product (product_id), sold_on TEXT,
   quantity INTEGER, channel TEXT
 );
+CREATE TABLE staff (
+  staff_id INTEGER PRIMARY KEY, staff_name TEXT NOT NULL, boss_id INTEGER REFERENCES staff (staff_id), salary INTEGER
+);
+CREATE TABLE review (
+  review_id INTEGER PRIMARY KEY, product_id INTEGER REFERENCES product (product_id),
+  staff_id INTEGER REFERENCES staff (staff_id), score INTEGER
+)
 """
 
 
@@ -64,4 +71,10 @@ def _fill(file: Path, rng: Random) -> None:
         day = f"202{rng.randrange(2, 5)}-{rng.randrange(1, 13):02d}-{rng.randrange(1, 28):02d}"
         row2 = (number, rng.randrange(1, 36), day, rng.randrange(1, 9), rng.choice(["web", "store", "phone"]))
         connection.execute("INSERT INTO sale VALUES (?, ?, ?, ?, ?)", row2)
+    for number in range(1, 31):
+        row3 = (number, f"{rng.choice(things)}y {number}", None if number < 4 else rng.randrange(1, number // 2 + 1))
+        connection.execute("INSERT INTO staff VALUES (?, ?, ?, ?)", (*row3, rng.choice([30, 35, 42, 50, 61])))
+    for number in range(1, 61):
+        row4 = (number, rng.randrange(1, 31), rng.randrange(1, 26), rng.randrange(1, 6))
+        connection.execute("INSERT INTO review VALUES (?, ?, ?, ?)", row4)
     connection.close()

@@ -15,7 +15,8 @@ from birdrl.files import read_json, read_jsonl
 from birdrl.gym import build
 from birdrl.gym.build import build_gym, split_databases
 from birdrl.gym.instance import read_instances
-from birdrl.gym.rewind import KINDS, rewinder
+from birdrl.gym.near import NearDuplicates
+from birdrl.gym.rewind import KINDS
 from birdrl.params import GymParams, load_params
 from birdrl.stages import gym as gym_stage
 from birdrl.stages.registry import StageContext
@@ -45,6 +46,7 @@ def params(root: Path, **changes) -> GymParams:
         "eval_instances": 8,
         "eval_databases": ["shop_b"],
         "gold_sql": [str(root / "gold.json")],
+        "workers": 1,
     }
     return GymParams.model_validate({**values, **changes})
 
@@ -79,9 +81,10 @@ def test_ids_are_unique_and_sources_recorded(gym):
 
 def test_result_depends_on_the_seed_and_not_on_scheduling(root, gym):
     rows = [i.row() for i in (*gym.train, *gym.evaluation)]
-    alone = build_gym(store(root), params(root, workers=1), seed=3)
-    assert [i.row() for i in (*alone.train, *alone.evaluation)] == rows
-    assert alone.quarantine == gym.quarantine
+    several = build_gym(store(root), params(root, workers=2), seed=3)
+    assert [i.row() for i in (*several.train, *several.evaluation)] == rows
+    assert several.quarantine == gym.quarantine
+    assert several.reasons == gym.reasons
     other = build_gym(store(root), params(root), seed=4)
     assert [i.row() for i in (*other.train, *other.evaluation)] != rows
 
@@ -95,15 +98,16 @@ def test_kinds_can_be_chosen(root):
         build_gym(store(root), params(root, kinds=["wrong_limmit"]), seed=3)
 
 
-def test_a_database_that_runs_dry_is_made_up_for(root, monkeypatch):
+def test_a_database_that_runs_dry_is_made_up_for(root):
     """Gold SQL for shop_a only, and only mutations: shop_c can give nothing, so shop_a gives all."""
     gold = root / "one.json"
     rows = [{"db_id": "shop_a", "query": sql} for sql in QUERIES] + [
         {"db_id": "shop_b", "query": sql} for sql in QUERIES
     ] + [{"db_id": "shop_c", "query": "SELECT COUNT(*) FROM sale"}]  # fmt: skip
     gold.write_text(json.dumps(rows))
-    monkeypatch.setattr(rewinder, "KINDS", {k: v for k, v in KINDS.items() if v.mutate})
-    built = build_gym(store(root), params(root, gold_sql=[str(gold)], train_instances=6, eval_instances=2), seed=0)
+    mutations = [name for name, kind in KINDS.items() if kind.mutate]
+    wanted = params(root, gold_sql=[str(gold)], train_instances=6, eval_instances=2, kinds=mutations)
+    built = build_gym(store(root), wanted, seed=0)
     assert Counter(i.db_id for i in built.train) == {"shop_a": 6}
 
 
@@ -166,19 +170,46 @@ def test_stage_writes_the_same_bytes_again(root, tmp_path):
         assert (tmp_path / "first" / file).read_bytes() == (tmp_path / "second" / file).read_bytes()
 
 
-def test_shortfall_is_told_and_recorded(root, tmp_path, monkeypatch, capsys):
-    monkeypatch.setattr(rewinder, "KINDS", {name: KINDS[name] for name in ("comparison_boundary", "wrong_limit")})
-    run_stage(root, tmp_path / "gym", train_instances=500)
+def test_shortfall_is_told_and_recorded(root, tmp_path, capsys):
+    run_stage(root, tmp_path / "gym", train_instances=500, kinds=["comparison_boundary", "wrong_limit"])
     stats = read_json(tmp_path / "gym" / "stats.json")
     assert 0 < stats["train"]["instances"] < 500
     assert stats["shortfall"]["train"] == 500 - stats["train"]["instances"]
     assert "WARN gym.train_instances: 500 wanted" in capsys.readouterr().err
 
 
-def test_nothing_at_all_is_an_error(root, tmp_path, monkeypatch):
-    monkeypatch.setattr(rewinder, "KINDS", {"range_bound": KINDS["range_bound"]})  # no query has a BETWEEN
-    with pytest.raises(InputError, match="not one train instance"):
-        run_stage(root, tmp_path / "gym")
+def test_nothing_at_all_is_an_error(root, tmp_path):
+    with pytest.raises(InputError, match="not one train instance"):  # no query has a BETWEEN
+        run_stage(root, tmp_path / "gym", kinds=["range_bound"])
+
+
+def test_an_unknown_kind_is_an_input_error(root):
+    with pytest.raises(InputError, match=r"gym\.kinds: no bug kind jions; there are .*families are aggregation"):
+        build_gym(store(root), params(root, kinds=["jions"]), seed=0)
+
+
+def test_without_evaluation_every_database_trains(root):
+    built = build_gym(store(root), params(root, eval_instances=0, eval_databases=[], train_instances=9), seed=0)
+    assert built.evaluation == []
+    assert {i.db_id for i in built.train} == set(SHOPS)
+
+
+def test_rates_put_scenes_around_issues(root):
+    rates = {"preprocess": 0.7, "clean_up": 0.2, "multi_sql": 0.1}
+    wanted = params(root, train_instances=40, eval_instances=0, eval_databases=[], rates=rates, max_sql_chars=900)
+    train = build_gym(store(root), wanted, seed=0).train
+    assert len(train) == 40
+    assert sum(len(i.preprocess_sql) for i in train) >= 0.6 * 40
+    assert sum(len(i.clean_up_sql) for i in train) >= 0.15 * 40
+    assert sum(len(i.sol_sql) > 1 or len(i.issue_sql) > 1 for i in train) >= 3
+
+
+def test_no_two_issues_of_a_database_are_nearly_the_same(gym):
+    for db_id in SHOPS:
+        known = NearDuplicates(0.85, 0.90)
+        for instance in (i for i in (*gym.train, *gym.evaluation) if i.db_id == db_id):
+            assert known.find(instance.query, instance.issue_sql, instance.sol_sql) is None
+            known.add(instance.query, instance.issue_sql, instance.sol_sql)
 
 
 SHARED = Path(os.environ.get("BIRDRL_SHARED_DATA", "../shared/data"))

@@ -81,7 +81,7 @@ def test_a_good_draft_becomes_an_instance(gates):
         (draft("SELECT 2 FROM product", "SELECT 1 FROM product", query="Wrong."), "words"),
         (
             draft("SELECT stock FROM product", "SELECT price FROM product", query="Use SELECT price FROM product."),
-            "holds the solution",
+            "gives the solution away",
         ),
         (
             draft("UPDATE product SET stock = 1", "UPDATE product SET stock = stock", tests=TOUCH),
@@ -108,7 +108,7 @@ def test_a_good_draft_becomes_an_instance(gates):
                 "SELECT 1",
                 "WITH RECURSIVE c(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM c) SELECT COUNT(*) FROM c",
             ),
-            "does not run",
+            "more than 20,000,000 steps",
         ),
     ],
 )  # fmt: skip

@@ -98,6 +98,23 @@ CASES = [
         "SELECT product_name FROM product WHERE product_id NOT IN (SELECT product_id FROM sale)",
         {"product_id IN (SELECT"},
     ),
+    ("top_clause", "SELECT product_name FROM product ORDER BY price DESC LIMIT 3", {"SELECT TOP 3 product_name"}),
+    (
+        "fetch_first",
+        "SELECT product_name FROM product ORDER BY price DESC LIMIT 3",
+        {"ORDER BY price DESC FETCH FIRST 3 ROWS ONLY"},
+    ),
+    (
+        "date_part_function",
+        "SELECT STRFTIME('%Y', sold_on), COUNT(*) FROM sale GROUP BY STRFTIME('%Y', sold_on)",
+        {"YEAR(sold_on), COUNT(*) FROM sale GROUP BY YEAR", "EXTRACT(YEAR FROM sold_on), COUNT(*)"},
+    ),
+    ("null_function", "SELECT product_name, COALESCE(category, 'none') FROM product", {"NVL(category, 'none')"}),
+    (
+        "ilike_operator",
+        "SELECT product_name FROM product WHERE product_name LIKE 'Lamp%'",
+        {"product_name ILIKE 'Lamp%'"},
+    ),
     (
         "like_pattern",
         "SELECT product_name FROM product WHERE product_name LIKE 'Lamp%'",
@@ -150,11 +167,41 @@ def _first_accepted(gates: Gates, view, drafts: list[Draft]) -> Instance | None:
 
 
 def test_the_taxonomy_is_broad():
-    assert len(KINDS) >= 18
+    assert len(KINDS) >= 30
     assert {kind.category for kind in KINDS.values()} == set(CATEGORIES)
     assert all(kind.doc and bool(kind.mutate) != bool(kind.construct) for kind in KINDS.values())
     scripts = {"commit_missing", "archive_after_delete", "single_statement"}
     assert scripts <= set(KINDS)
+
+
+# What people get wrong, and kinds that stand for it.
+AREAS = {
+    "joins and fan-out": {"join_condition", "join_multiplies", "inner_after_left"},
+    "aggregation and grouping": {"wrong_aggregate", "lost_group_by", "having_in_where"},
+    "NULL logic": {"equals_null", "not_in_null", "unequal_drops_null"},
+    "types and affinity": {"number_as_text", "substring_as_number", "quotes_name_a_column"},
+    "dates": {"month_start", "timestamp_format", "last_day_lost", "zone_suffix"},
+    "text and collation": {"letter_case", "unique_by_case", "wildcard_taken_literally"},
+    "set operations": {"set_operator", "union_keeps_repeats"},
+    "subqueries and correlation": {"lost_correlation", "subquery_wrong_filter", "update_from_all"},
+    "windows": {"rank_ties", "window_partition", "window_order"},
+    "recursion": {"recursion_repeats", "series_ends_early"},
+    "ordering and limits": {"sort_direction", "wrong_limit", "natural_order"},
+    "DML scope": {"update_all_rows", "delete_too_much"},
+    "upsert and conflict": {"upsert_missing", "replace_wipes_columns", "conflict_without_key"},
+    "schema changes": {"add_column_default", "rename_wrong_column", "rebuild_loses_index"},
+    "constraints and triggers": {"check_missing", "foreign_keys_off", "trigger_all_rows"},
+    "transactions": {"commit_missing", "trial_not_undone"},
+    "indexes and plans": {"index_wrong_column", "index_not_unique", "function_hides_index", "index_column_order"},
+    "JSON": {"json_wrong_path", "json_keeps_quotes", "json_update_wipes"},
+    "permissions without GRANT": {"grant_columns", "revoke_delete", "grant_as_row"},
+    "other dialects": {"top_clause", "date_difference", "update_join", "on_duplicate_key"},
+}
+
+
+@pytest.mark.parametrize("area", AREAS)
+def test_the_taxonomy_covers_what_people_get_wrong(area):
+    assert AREAS[area] <= set(KINDS)
 
 
 def test_a_kind_cannot_be_defined_twice():

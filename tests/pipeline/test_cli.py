@@ -48,7 +48,7 @@ def test_every_command_has_examples(capsys):
     ("words", "named"),
     [
         (["run", "gmy"], "unknown stage 'gmy'"),
-        (["run", "templates", "--profile", "none"], "no profile 'none'; profiles are: demo, smoke"),
+        (["run", "templates", "--profile", "none"], "no profile 'none'; profiles are: demo, six-gym, smoke"),
         (["activate", "--profile", "smoke", "--set", "gym.train_instanzes=5"], "gym.train_instanzes: unknown key"),
         (["activate", "--set", "gym.train_instances=none"], "gym.train_instances"),
         (["activate", "--set", "gym.train_instances"], "expected KEY=VALUE"),

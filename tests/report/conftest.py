@@ -107,7 +107,9 @@ def _instance(side: str, number: int, db_id: str) -> dict[str, Any]:
 
 
 def _stats(total: int, db_ids: tuple[str, ...]) -> dict[str, Any]:
-    lengths = {"tokens": {"mean": 26.6, "median": 24.0, "max": 91.0}}
+    lengths = {"tokens": {"mean": 26.6, "median": 24.0, "max": 91.0}, "histogram": {"0": total // 2, "25": total // 2}}
+    parts = dict.fromkeys(("query", "issue_sql", "sol_sql", "tests"), lengths["tokens"])
+    groups = ("query", "management", "personalization", "overall")
     return {
         "instances": total,
         "by_category": {"query": total * 6 // 10, "management": total * 2 // 10, "personalization": total * 2 // 10},
@@ -120,6 +122,14 @@ def _stats(total: int, db_ids: tuple[str, ...]) -> dict[str, Any]:
         "multi_sql_instances": total // 8,
         "domains": len(db_ids),
         "lengths": {"query": lengths, "issue_sql": lengths},
+        "lengths_by_category": dict.fromkeys(groups, parts),
+        "text": {
+            "distinct_texts": 1.0,
+            "distinct_wordings": 0.914,
+            "solution_tokens": 0.21,
+            "solution_runs": 0.034,
+            "leaks": 0,
+        },
     }
 
 

@@ -8,6 +8,7 @@ import sqlglot
 from sqlglot import exp
 
 from birdrl.gym.querygen import shapes_basic as basic
+from birdrl.gym.querygen import shapes_complex as several
 from birdrl.gym.querygen import shapes_nested as nested
 from birdrl.gym.querygen import shapes_window as window
 from birdrl.gym.querygen.shapes_basic import Draft, Shape
@@ -41,13 +42,26 @@ WEIGHTS: dict[Shape, int] = {
     nested.without_match: 3,
     window.replaced_null: 4,
 }
-MAX_CHARS = 260
+COMPLEX_WEIGHTS: dict[Shape, int] = {
+    several.grouped_report: 4,
+    several.ranked_groups: 3,
+    several.compared_totals: 3,
+    several.parent_report: 4,
+    several.yearly_change: 2,
+    several.labelled_rows: 3,
+    several.combined_lists: 2,
+}
+MAX_CHARS, MAX_COMPLEX_CHARS = 260, 900
 TRIES_PER_QUERY = 12
 MAX_STEPS = 4_000_000  # about a tenth of a second; a reference that takes longer makes every rollout slow
 
 
-def generate(store: TemplateStore, db_id: str, seed: int, count: int, *, max_rows: int = 2_000) -> list[Draft]:
+def generate(
+    store: TemplateStore, db_id: str, seed: int, count: int, *, complex_share: float = 0.0, max_rows: int = 2_000
+) -> list[Draft]:
     """Up to `count` different checked queries in canonical form; fewer when the database offers no more.
+
+    `complex_share` is the share of attempts at queries of several steps.
 
     The same store, id and seed give the same list; a shorter list is a prefix of a longer one.
     """
@@ -57,14 +71,16 @@ def generate(store: TemplateStore, db_id: str, seed: int, count: int, *, max_row
     try:
         db = Database(values)
         accepted: dict[str, Draft] = {}
-        shapes, weights = list(WEIGHTS), list(WEIGHTS.values())
         for _ in range(count * TRIES_PER_QUERY):
             if len(accepted) == count:
                 break
-            draft = rng.choices(shapes, weights)[0](db, rng)
+            # No draw where nothing complex is wanted: the list is the one without this parameter.
+            several_steps = complex_share > 0 and rng.random() < complex_share
+            weights = COMPLEX_WEIGHTS if several_steps else WEIGHTS
+            draft = rng.choices(list(weights), list(weights.values()))[0](db, rng)
             if draft is None:
                 continue
-            checked = _checked(checker, draft)
+            checked = _checked(checker, draft, MAX_COMPLEX_CHARS if several_steps else MAX_CHARS)
             if checked:
                 accepted.setdefault(checked.sql, checked)
         return list(accepted.values())
@@ -73,7 +89,7 @@ def generate(store: TemplateStore, db_id: str, seed: int, count: int, *, max_row
         values.close()
 
 
-def _checked(checker: SelectChecker, draft: Draft) -> Draft | None:
+def _checked(checker: SelectChecker, draft: Draft, max_chars: int) -> Draft | None:
     """The draft in canonical form, or None when it is no use as a reference."""
     try:
         result = checker.check(draft.sql)
@@ -82,7 +98,7 @@ def _checked(checker: SelectChecker, draft: Draft) -> Draft | None:
     if " JOIN " in result.sql and pointless_join(result.sql, checker.schema):
         return None
     hollow = len(result.rows) == 1 and all(value in (None, 0) for value in result.rows[0])
-    return None if hollow or len(result.sql) > MAX_CHARS else Draft(result.sql, draft.question)
+    return None if hollow or len(result.sql) > max_chars else Draft(result.sql, draft.question)
 
 
 def pointless_join(sql: str, schema: Schema) -> bool:

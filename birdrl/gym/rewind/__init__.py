@@ -1,22 +1,6 @@
 """SQL-Rewind with the embedded taxonomy: from verified SQL to an issue, its solution and its tests."""
 
-from birdrl.gym.rewind import (
-    aggregation,
-    dates_text,
-    ddl,
-    dml,
-    filtering,
-    joins,
-    nulls,
-    ordering,
-    personalization,
-    projection,
-    scripts,
-    sets,
-)
-from birdrl.gym.rewind.draft import KINDS, BugKind, Draft, apply_construction, apply_mutation
+from birdrl.gym.rewind import kinds
+from birdrl.gym.rewind.draft import KINDS, BugKind, Draft, apply_construction, apply_mutation, kinds_of
 
-__all__ = [
-    "KINDS", "BugKind", "Draft", "aggregation", "apply_construction", "apply_mutation", "dates_text", "ddl", "dml",
-    "filtering", "joins", "nulls", "ordering", "personalization", "projection", "scripts", "sets",
-]  # fmt: skip
+__all__ = ["KINDS", "BugKind", "Draft", "apply_construction", "apply_mutation", "kinds", "kinds_of"]

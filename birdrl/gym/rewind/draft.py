@@ -12,13 +12,14 @@ from random import Random
 
 from sqlglot import exp
 
-from birdrl.gym.instance import Category, FeatureTest, ResultTest, StateTest
+from birdrl.errors import InputError
+from birdrl.gym.instance import Category, FeatureTest, PlanTest, ResultTest, StateTest
 from birdrl.gym.rewind.data import DataView, quoted
 from birdrl.gym.rewind.tree import canonical, is_ordered, owner, peek, render, table_names
 from birdrl.gym.rewind.words import Words
 from birdrl.gym.schema import Column, Schema, Table
 
-Test = ResultTest | StateTest | FeatureTest
+Test = ResultTest | StateTest | FeatureTest | PlanTest
 
 
 @dataclass(frozen=True)
@@ -41,6 +42,7 @@ class Draft:
     clean_up_sql: tuple[str, ...] = ()
     perturb_tables: tuple[str, ...] = ()  # template tables whose change should show in the tests
     perturb_first: tuple[str, ...] = ()  # a set-up on which the bug surely shows, tried before all others
+    question: str | None = None  # what the verified SQL answers, where its source says so
 
 
 @dataclass(frozen=True)
@@ -106,19 +108,27 @@ class Bench:
         *,
         required: Sequence[str] = (),
         forbidden: Sequence[str] = (),
+        plan: PlanTest | None = None,
         preprocess: Sequence[str] = (),
         clean_up: Sequence[str] = (),
         perturb_first: Sequence[str] = (),
+        tables: Sequence[Table] = (),
+        raw: bool = False,
         source_id: str = "",
     ) -> Draft:
-        """Draft of one SELECT against another; features become a FeatureTest."""
+        """Draft of one SELECT against another; features become a FeatureTest.
+
+        `tables` are those that the query reads by way of preprocess SQL. `raw` leaves both texts as they are: for
+        syntax that the generator would write otherwise, or does not know.
+        """
         tree = peek(solution)
         tests: list[Test] = [ResultTest(ordered=is_ordered(tree))]
         if required or forbidden:
             tests.append(FeatureTest(required=list(required), forbidden=list(forbidden)))
-        draft = self.draft(
-            [canonical(issue)], [canonical(solution)], text, tests, preprocess, clean_up, table_names(tree), source_id
-        )
+        tests += [plan] if plan else []
+        issue, solution = (issue, solution) if raw else (canonical(issue), canonical(solution))
+        perturbed = [*(table.name for table in tables), *table_names(tree)]
+        draft = self.draft([issue], [solution], text, tests, preprocess, clean_up, perturbed, source_id)
         return replace(draft, perturb_first=tuple(perturb_first))
 
     def state(
@@ -133,15 +143,17 @@ class Bench:
         clean_up: Sequence[str] = (),
         required: Sequence[str] = (),
         forbidden: Sequence[str] = (),
+        plan: PlanTest | None = None,
+        raw: bool = False,
     ) -> Draft:
-        """Draft of statements that change the database; each probe becomes a StateTest."""
+        """Draft of statements that change the database; each probe becomes a StateTest. `raw`: see `select`."""
         tests: list[Test] = [StateTest(probe_sql=canonical(probe)) for probe in probes]
         if required or forbidden:
             tests.append(FeatureTest(required=list(required), forbidden=list(forbidden)))
-        return self.draft(
-            [canonical(s) for s in issue], [canonical(s) for s in solution], text, tests, preprocess, clean_up,
-            [t.name for t in tables], "",
-        )  # fmt: skip
+        tests += [plan] if plan else []
+        spelled = list if raw else _canonical_all
+        names = [table.name for table in tables]
+        return self.draft(spelled(issue), spelled(solution), text, tests, preprocess, clean_up, names, "")
 
     def with_issue(self, draft: Draft, issue: Sequence[str]) -> Draft:
         """The draft with several statements as its issue."""
@@ -178,6 +190,10 @@ class Bench:
         )
 
 
+def _canonical_all(statements: Sequence[str]) -> list[str]:
+    return [canonical(statement) for statement in statements]
+
+
 def column_name(column: Column) -> str:
     """A schema column as SQL."""
     return quoted(column.name)
@@ -206,6 +222,18 @@ def _register(kind: BugKind) -> None:
     if kind.name in KINDS:
         raise ValueError(f"bug kind {kind.name!r} is defined twice")
     KINDS[kind.name] = kind
+
+
+def kinds_of(names: Sequence[str]) -> list[BugKind]:
+    """The kinds with these names or of these families, all of them for no name. Raises InputError for unknown names."""
+    families = {kind.family for kind in KINDS.values()}
+    unknown = sorted(set(names) - families - KINDS.keys())
+    if unknown:
+        raise InputError(
+            f"gym.kinds: no bug kind {', '.join(unknown)}; there are {', '.join(sorted(KINDS))}; "
+            f"families are {', '.join(sorted(families))}"
+        )
+    return [kind for name, kind in sorted(KINDS.items()) if not names or name in names or kind.family in names]
 
 
 def mutation(family: str) -> Callable[[Mutator], Mutator]:
@@ -239,7 +267,9 @@ _OPENERS = (
 )
 
 
-def apply_mutation(kind: BugKind, bench: Bench, tree: exp.Expression, source_id: str) -> Draft | None:
+def apply_mutation(
+    kind: BugKind, bench: Bench, tree: exp.Expression, source_id: str, question: str | None = None
+) -> Draft | None:
     """Mutate a copy of a verified tree; the draft, or None where the kind does not apply."""
     if kind.mutate is None:
         raise ValueError(f"{kind.name} is not a mutation")
@@ -253,7 +283,8 @@ def apply_mutation(kind: BugKind, bench: Bench, tree: exp.Expression, source_id:
         text = replace(text, report=f"{opener} {bench.sentence(text.report)}")
     tests = [ResultTest(ordered=is_ordered(tree))]
     issue, solution = render(holder.this), render(tree)
-    return bench.draft([issue], [solution], text, tests, [], [], table_names(tree), source_id)
+    draft = bench.draft([issue], [solution], text, tests, [], [], table_names(tree), source_id)
+    return replace(draft, question=question)
 
 
 def apply_construction(kind: BugKind, bench: Bench) -> Draft | None:

@@ -1,4 +1,8 @@
-"""The `taxonomy` rewinder of one database: draws bug kinds evenly, writes drafts, sends them through the gates."""
+"""The `taxonomy` rewinder of one database: draws bug kinds evenly, writes drafts, sends them through the gates.
+
+Work comes in slices. Each slice draws from a generator of its own, and what a later slice has to know of an earlier
+one is plain data, so that a build can go on in another process and give the same issues.
+"""
 
 from __future__ import annotations
 
@@ -10,18 +14,42 @@ from typing import Any
 
 from sqlglot import exp
 
-from birdrl.errors import InputError
 from birdrl.gym.instance import CATEGORIES, Category, Instance
-from birdrl.gym.rewind import KINDS, BugKind, Draft, apply_construction, apply_mutation
+from birdrl.gym.near import NearDuplicates
+from birdrl.gym.rewind import BugKind, Draft, apply_construction, apply_mutation, kinds_of
 from birdrl.gym.rewind.data import DataView
 from birdrl.gym.rewind.draft import Bench
 from birdrl.gym.rewind.gates import GateFailure, Gates, fingerprint
+from birdrl.gym.rewind.scenes import Tally, dress
 from birdrl.gym.rewind.tree import parse
 from birdrl.gym.rewind.words import Words
 from birdrl.gym.verified import VerifiedSql
+from birdrl.params import GymParams
 
 PATIENCE = 12  # attempts of a construction in a row without a new instance before it is given up
 PER_SOURCE = 4  # instances made of one verified SQL
+
+
+@dataclass
+class Slice:
+    """What one call of `extend` made, and where it left off: plain data, so that it can be stored."""
+
+    accepted: list[Instance] = field(default_factory=list)
+    quarantine: list[dict[str, Any]] = field(default_factory=list)
+    reasons: dict[str, int] = field(default_factory=dict)
+    seen: list[str] = field(default_factory=list)  # fingerprints of this slice's drafts
+    kinds: dict[str, list[int]] = field(default_factory=dict)  # accepted, failures, next source, exhausted
+    uses: dict[str, int] = field(default_factory=dict)  # of each verified SQL
+    exhausted: bool = False
+
+    def row(self) -> dict[str, Any]:
+        """JSON-ready form."""
+        return {**vars(self), "accepted": [instance.row() for instance in self.accepted]}
+
+    @classmethod
+    def of_row(cls, row: Mapping[str, Any]) -> Slice:
+        """The inverse of `row`."""
+        return cls(**{**row, "accepted": [Instance.model_validate(item) for item in row["accepted"]]})
 
 
 @dataclass
@@ -29,51 +57,81 @@ class _KindState:
     """How far one kind got on this database."""
 
     kind: BugKind
+    weight: float = 1.0
     accepted: int = 0
     failures: int = 0  # in a row
     next_source: int = 0
-    sources: list[int] = field(default_factory=list)  # order in which a mutation visits the verified SQL
     exhausted: bool = False
+    sources: list[int] = field(default_factory=list)  # order in which a mutation visits the verified SQL
+
+    def numbers(self) -> list[int]:
+        return [self.accepted, self.failures, self.next_source, int(self.exhausted)]
 
 
 class DatabaseRewinder:
-    """Instances of one database, on request. Everything is drawn from `seed` and the database's id alone."""
+    """Instances of one database, slice by slice. Everything is drawn from `seed` and the database's id alone."""
 
     def __init__(
-        self, gates: Gates, data: DataView, verified: Sequence[VerifiedSql], seed: int, kinds: Sequence[str] = ()
+        self, gates: Gates, data: DataView, verified: Sequence[VerifiedSql], params: GymParams, seed: int
     ) -> None:
-        """`kinds`: names of the bug kinds to make, all when empty. Raises InputError for a name that does not exist."""
-        if unknown := sorted(set(kinds) - set(KINDS)):
-            raise InputError(f"gym.kinds: no bug kind {', '.join(unknown)}; there are {', '.join(sorted(KINDS))}")
         self.data = data
-        self.accepted: list[Instance] = []
-        self.quarantine: list[dict[str, Any]] = []
-        self.reasons: Counter[str] = Counter()
         self._gates = gates
-        self._rng = Random(f"{seed}:{data.db_id}")
+        self._params = params
+        self._seed = seed
         self._seen: set[str] = set()
-        self._trees = self._parse(verified)
         self._uses: Counter[int] = Counter()
-        self._states = [self._start(kind) for name, kind in sorted(KINDS.items()) if not kinds or name in kinds]
-
-    def extend(self, quota: Mapping[Category, int], accepted: Callable[[], None]) -> None:
-        """Make up to `quota` more instances per category; calls `accepted` after each.
-
-        A category that runs dry hands the rest of its quota to the others. Raises InfraError when SQL workers fail.
-        """
-        left = dict(quota)
-        while sum(left.values()) > 0:
-            open_categories = {s.kind.category for s in self._states if not s.exhausted}
-            if not open_categories:
-                return
-            category = self._next_category(left, quota, open_categories)
-            if self._attempt(category):
-                left[category if left.get(category, 0) > 0 else max(left, key=lambda c: left[c])] -= 1
-                accepted()
+        self._tally = Tally()
+        self._near = NearDuplicates(params.near_text, params.near_sql)
+        self._slice = Slice()
+        self.slices = 0
+        self.sources = self._parse(verified)  # what mutations edit
+        self._states = [self._start(kind) for kind in kinds_of(params.kinds)]
 
     @property
     def exhausted(self) -> bool:
         return all(state.exhausted for state in self._states)
+
+    def extend(self, quota: Mapping[Category, int], accepted: Callable[[], None] = lambda: None) -> Slice:
+        """Make up to `quota` more instances per category; calls `accepted` after each.
+
+        A category that runs dry hands the rest of its quota to the others. Raises InfraError when SQL workers fail.
+        """
+        rng = Random(f"{self._seed}:{self.data.db_id}:{self.slices}")
+        left = dict(quota)
+        while sum(left.values()) > 0:
+            open_categories = {s.kind.category for s in self._states if not s.exhausted}
+            if not open_categories:
+                break
+            category = self._next_category(left, quota, open_categories)
+            if self._attempt(category, rng):
+                left[category if left.get(category, 0) > 0 else max(left, key=lambda c: left[c])] -= 1
+                accepted()
+        return self._finish()
+
+    def restore(self, slices: Sequence[Slice]) -> None:
+        """Go on behind slices that were made before, here or elsewhere."""
+        for made in slices:
+            self._seen.update(made.seen)
+            for instance in made.accepted:
+                self._remember(instance)
+            self.slices += 1
+        if slices:
+            last = slices[-1]
+            self._uses = Counter({int(number): count for number, count in last.uses.items()})
+            for state in self._states:
+                numbers = last.kinds[state.kind.name]
+                state.accepted, state.failures, state.next_source = numbers[:3]
+                state.exhausted = bool(numbers[3])
+            self._slice = Slice()  # what parsing refused is in the first slice already
+
+    def _finish(self) -> Slice:
+        made = self._slice
+        made.kinds = {state.kind.name: state.numbers() for state in self._states}
+        made.uses = {str(number): count for number, count in sorted(self._uses.items())}
+        made.exhausted = self.exhausted
+        self._slice = Slice()
+        self.slices += 1
+        return made
 
     def _parse(self, verified: Sequence[VerifiedSql]) -> list[tuple[VerifiedSql, exp.Expression]]:
         trees = []
@@ -85,9 +143,10 @@ class DatabaseRewinder:
         return trees
 
     def _start(self, kind: BugKind) -> _KindState:
-        sources = list(range(len(self._trees))) if kind.mutate else []
-        self._rng.shuffle(sources)
-        return _KindState(kind, sources=sources, exhausted=bool(kind.mutate) and not sources)
+        sources = list(range(len(self.sources))) if kind.mutate else []
+        Random(f"{self._seed}:{self.data.db_id}:{kind.name}").shuffle(sources)
+        weight = self._params.mutation_weight if kind.mutate else 1.0
+        return _KindState(kind, weight, sources=sources, exhausted=bool(kind.mutate) and not sources)
 
     def _next_category(
         self, left: Mapping[Category, int], quota: Mapping[Category, int], allowed: set[Category]
@@ -96,12 +155,11 @@ class DatabaseRewinder:
         candidates = [c for c in CATEGORIES if c in allowed]
         return max(candidates, key=lambda c: left.get(c, 0) / max(quota.get(c, 0), 1))
 
-    def _attempt(self, category: Category) -> bool:
-        """One draft of the least used kind of a category; whether it became an instance."""
+    def _attempt(self, category: Category, slice_rng: Random) -> bool:
+        """One draft of the kind whose turn it is in a category; whether it became an instance."""
         states = [s for s in self._states if s.kind.category == category and not s.exhausted]
-        fewest = min(s.accepted for s in states)
-        state = self._rng.choice([s for s in states if s.accepted == fewest])
-        rng = Random(self._rng.getrandbits(64))
+        state = min(states, key=self._turn)
+        rng = Random(slice_rng.getrandbits(64))
         bench = Bench(self.data, Words(self.data.schema, rng), rng)
         draft = self._mutated(state, bench) if state.kind.mutate else apply_construction(state.kind, bench)
         made = draft is not None and self._admit(draft, rng)
@@ -114,15 +172,20 @@ class DatabaseRewinder:
                 state.exhausted = True
         return made
 
+    def _turn(self, state: _KindState) -> tuple[float, str]:
+        """When a kind's next instance is due: evenly for all kinds of a weight, in an order drawn anew each time."""
+        drawn = Random(f"{self._seed}:{self.data.db_id}:{state.kind.name}:{state.accepted}:{state.failures}").random()
+        return (state.accepted + drawn) / state.weight, state.kind.name
+
     def _mutated(self, state: _KindState, bench: Bench) -> Draft | None:
         """The next source that the mutation applies to; marks the kind exhausted behind the last one."""
         while state.next_source < len(state.sources):
             number = state.sources[state.next_source]
             state.next_source += 1
-            item, tree = self._trees[number]
+            item, tree = self.sources[number]
             if self._uses[number] >= PER_SOURCE:
                 continue
-            draft = apply_mutation(state.kind, bench, tree, item.source_id)
+            draft = apply_mutation(state.kind, bench, tree, item.source_id, item.question)
             if draft is not None:
                 self._uses[number] += 1
                 return draft
@@ -132,18 +195,32 @@ class DatabaseRewinder:
     def _admit(self, draft: Draft, rng: Random) -> bool:
         key = fingerprint(draft)
         if key in self._seen:
-            self.reasons["duplicate"] += 1
+            self._count("duplicate")
             return False
         self._seen.add(key)
+        self._slice.seen.append(key)
+        draft = dress(draft, self.data, rng, self._tally, self._params.rates)
         try:
-            self.accepted.append(self._gates.check(draft, self.data, rng))
+            instance = self._gates.check(draft, self.data, rng)
         except GateFailure as failure:
             row = asdict(draft)
             row["tests"] = [test.model_dump(mode="json") for test in draft.tests]
             self._refuse(row, str(failure))
             return False
+        if self._near.find(instance.query, instance.issue_sql, instance.sol_sql) is not None:
+            self._count("near-duplicate")
+            return False
+        self._slice.accepted.append(instance)
+        self._remember(instance)
         return True
 
+    def _remember(self, instance: Instance) -> None:
+        self._near.add(instance.query, instance.issue_sql, instance.sol_sql)
+        self._tally.add(instance)
+
     def _refuse(self, row: dict[str, Any], reason: str) -> None:
-        self.reasons[reason] += 1
-        self.quarantine.append({**row, "reason": reason})
+        self._count(reason)
+        self._slice.quarantine.append({**row, "reason": reason})
+
+    def _count(self, reason: str) -> None:
+        self._slice.reasons[reason] = self._slice.reasons.get(reason, 0) + 1

@@ -76,10 +76,23 @@ def is_ordered(tree: exp.Expression) -> bool:
 
 @lru_cache(maxsize=4096)
 def tables_of(sql: str) -> tuple[str, ...]:
-    """Names of the tables that one statement reads or writes."""
+    """Names of the tables that one statement reads or writes; guessed from the words before them without a tree."""
     if has_tree(sql):
-        return tuple(table_names(peek(sql)))
-    return tuple(dict.fromkeys(re.findall(r"(?: ON | UPDATE | INTO )(\w+)", sql)))
+        try:
+            return tuple(table_names(peek(sql)))
+        except ValueError:  # another dialect's syntax
+            pass
+    return tuple(dict.fromkeys(re.findall(r"\b(?:FROM|JOIN|INTO|UPDATE|TABLE|ON)\s+(\w+)", sql, re.IGNORECASE)))
+
+
+def is_canonical(sql: str) -> bool:
+    """Whether the text is what the generator writes, so that its tree can be edited and written again."""
+    if not has_tree(sql):
+        return False
+    try:
+        return canonical(sql) == sql
+    except ValueError:
+        return False
 
 
 def table_names(tree: exp.Expression) -> list[str]:

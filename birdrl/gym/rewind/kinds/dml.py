@@ -5,43 +5,17 @@ from __future__ import annotations
 from birdrl.gym.rewind.conditions import Condition, draw_condition
 from birdrl.gym.rewind.data import quoted, sql_literal
 from birdrl.gym.rewind.draft import Bench, Draft, Text, construction
+from birdrl.gym.rewind.tables import (
+    MAX_ROWS,
+    create_like,
+    draw_change,
+    draw_table,
+    make_settings,
+    settings_table,
+    whole,
+    work_table,
+)
 from birdrl.gym.schema import Column, Table
-
-MAX_ROWS = 1500  # a state probe reads the whole table
-
-
-def whole(table: Table | str) -> str:
-    """The probe that shows a whole table."""
-    return f"SELECT * FROM {quoted(table if isinstance(table, str) else table.name)}"
-
-
-def draw_table(bench: Bench) -> Table | None:
-    """A table that management statements can work on."""
-    tables = [t for t in bench.data.tables(max_rows=MAX_ROWS) if bench.data.groups(t) or bench.data.measures(t)]
-    return bench.rng.choice(tables) if tables else None
-
-
-def draw_change(bench: Bench, table: Table, *, avoid: tuple[str, ...] = ()) -> tuple[Column, str, str] | None:
-    """A column to update, the SET clause, and the change in words."""
-    measures = [c for c in bench.data.measures(table) if c.name not in avoid]
-    groups = [c for c in bench.data.groups(table) if c.name not in avoid]
-    if measures and (not groups or bench.rng.random() < 0.6):
-        column = bench.rng.choice(measures)
-        name, step = quoted(column.name), bench.rng.choice([1, 2, 5, 10])
-        clause, words = bench.rng.choice(
-            [
-                (f"{name} = {name} + {step}", f"raise {column.name} by {step}"),
-                (f"{name} = {name} - {step}", f"lower {column.name} by {step}"),
-                (f"{name} = {name} * 2", f"double {column.name}"),
-                (f"{name} = 0", f"set {column.name} to 0"),
-            ]
-        )
-        return column, clause, words
-    if not groups:
-        return None
-    column = bench.rng.choice(groups)
-    value = sql_literal(bench.rng.choice(bench.data.values(table, column)).value)
-    return column, f"{quoted(column.name)} = {value}", f"set {column.name} to {value}"
 
 
 def _update(bench: Bench) -> tuple[Table, Column, str, str, Condition] | None:
@@ -244,24 +218,6 @@ def keep_wrong_duplicate(bench: Bench) -> Draft | None:
     return bench.state([pattern.format(wrong)], [pattern.format(right)], text, [whole(table)], tables=[table])
 
 
-def work_table(bench: Bench, table: Table) -> tuple[str, list[Column]] | None:
-    """Name of a work table to be made by preprocess SQL, and the two or three columns that it takes over."""
-    key = bench.data.key(table)
-    others = [c for c in (*bench.data.groups(table), *bench.data.measures(table)) if c != key]
-    unique = list({c.name: c for c in others}.values())
-    if len(unique) < 2:
-        return None
-    chosen = bench.rng.sample(unique, 2)
-    columns = [key, *chosen] if key else chosen
-    prefix = bench.rng.choice(["archive", "backup", "report", "staging"])
-    return f"{prefix}_{table.name.lower().replace(' ', '_')}", columns
-
-
-def create_like(name: str, columns: list[Column]) -> str:
-    """CREATE TABLE of a work table, untyped so that values stay as they are."""
-    return f"CREATE TABLE {quoted(name)} ({', '.join(quoted(c.name) for c in columns)})"
-
-
 @construction("dml", "management")
 def insert_wrong_rows(bench: Bench) -> Draft | None:
     """INSERT ... SELECT copies other rows into a work table."""
@@ -315,30 +271,10 @@ def insert_column_order(bench: Bench) -> Draft | None:
     )  # fmt: skip
 
 
-def _settings_table(bench: Bench) -> tuple[str, Table, Column, str, int] | None:
-    """A keyed work table over the values of a grouping column: name, source, column, one value, a number."""
-    options = [(t, c) for t in bench.data.tables(max_rows=MAX_ROWS) for c in bench.data.text_groups(t)]
-    if not options:
-        return None
-    table, column = bench.rng.choice(options)
-    value = sql_literal(bench.rng.choice(bench.data.values(table, column)).value)
-    name = f"{column.name.lower()}_{bench.rng.choice(['quota', 'budget', 'target', 'limits'])}"
-    return name, table, column, value, bench.rng.choice([5, 15, 25, 40, 75])
-
-
-def _make_settings(name: str, table: Table, column: Column) -> list[str]:
-    c = quoted(column.name)
-    return [
-        f"CREATE TABLE {quoted(name)} ({c} TEXT PRIMARY KEY, amount INTEGER, note TEXT)",
-        f"INSERT INTO {quoted(name)} SELECT {c}, COUNT(*), 'old' FROM {quoted(table.name)} "
-        f"WHERE {c} IS NOT NULL GROUP BY {c}",
-    ]
-
-
 @construction("dml", "management")
 def upsert_missing(bench: Bench) -> Draft | None:
     """A plain INSERT fails on an existing key."""
-    drawn = _settings_table(bench)
+    drawn = settings_table(bench)
     if drawn is None:
         return None
     name, table, column, value, amount = drawn
@@ -357,14 +293,14 @@ def upsert_missing(bench: Bench) -> Draft | None:
     return bench.state(
         [head], [f"{head} ON CONFLICT({c}) DO UPDATE SET amount = excluded.amount"],
         text, [whole(name)], tables=[table],
-        preprocess=_make_settings(name, table, column), clean_up=[f"DROP TABLE IF EXISTS {quoted(name)}"],
+        preprocess=make_settings(name, table, column), clean_up=[f"DROP TABLE IF EXISTS {quoted(name)}"],
     )  # fmt: skip
 
 
 @construction("dml", "management")
 def replace_wipes_columns(bench: Bench) -> Draft | None:
     """INSERT OR REPLACE loses the columns that it does not name."""
-    drawn = _settings_table(bench)
+    drawn = settings_table(bench)
     if drawn is None:
         return None
     name, table, column, value, amount = drawn
@@ -380,5 +316,5 @@ def replace_wipes_columns(bench: Bench) -> Draft | None:
     return bench.state(
         [f"INSERT OR REPLACE {tail}"], [f"INSERT {tail} ON CONFLICT({c}) DO UPDATE SET amount = excluded.amount"],
         text, [whole(name)], tables=[table],
-        preprocess=_make_settings(name, table, column), clean_up=[f"DROP TABLE IF EXISTS {quoted(name)}"],
+        preprocess=make_settings(name, table, column), clean_up=[f"DROP TABLE IF EXISTS {quoted(name)}"],
     )  # fmt: skip

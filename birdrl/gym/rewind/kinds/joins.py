@@ -143,3 +143,36 @@ def join_multiplies(bench: Bench) -> Draft | None:
         report, f"each matching {child.name} repeats its {parent.name} row", f"count each {parent.name} row once"
     )
     return bench.select(pattern.format("*"), pattern.format(f"DISTINCT {ref}"), text)
+
+
+@construction("joins", "query")
+def inner_after_left(bench: Bench) -> Draft | None:
+    """A later inner join cancels the outer join before it."""
+    links = bench.data.links()
+    options = [(c, k, p, k2, o) for c, k, p in links for c2, k2, o in links if c2.name == c.name and k2 != k]
+    options = [x for x in options if x[2].name != x[4].name and bench.data.title(x[2]) and bench.data.title(x[4])]
+    if not options:
+        return None
+    child, key, parent, key2, other = bench.rng.choice(options)
+    title, shown = bench.data.title(parent), bench.data.title(other)
+    if title is None or shown is None:
+        return None
+    pattern = (
+        f"SELECT p.{quoted(title.name)}, o.{quoted(shown.name)} FROM {quoted(parent.name)} AS p "
+        f"LEFT JOIN {quoted(child.name)} AS c ON c.{quoted(key.column)} = p.{quoted(key.ref_column)} "
+        f"{{}} {quoted(other.name)} AS o ON o.{quoted(key2.ref_column)} = c.{quoted(key2.column)}"
+    )
+    report = bench.words.pick(
+        f"{parent.name} rows without any {child.name} disappear as soon as {other.name} is brought in; they should "
+        "stay, "
+        f"with nothing as {shown.name}.",
+        f"I want every {parent.name}, also those that have no {child.name}, beside the {shown.name} of {other.name}.",
+    )
+    text = Text(
+        report,
+        f"the join with {other.name} drops the rows that the join before it has kept",
+        f"all {parent.name} rows with the {shown.name} of their {other.name}, NULL where there is no {child.name}",
+    )
+    k, t = quoted(key.column), quoted(child.name)
+    leaves_one_out = f"DELETE FROM {t} WHERE {k} = (SELECT MAX({k}) FROM {t})"
+    return bench.select(pattern.format("JOIN"), pattern.format("LEFT JOIN"), text, perturb_first=[leaves_one_out])

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from birdrl.gym.rewind.conditions import draw_condition
 from birdrl.gym.rewind.data import quoted
-from birdrl.gym.rewind.dml import create_like, draw_change, draw_table, whole, work_table
 from birdrl.gym.rewind.draft import Bench, Draft, Text, construction
+from birdrl.gym.rewind.tables import create_like, draw_change, draw_table, whole, work_table
 
 
 @construction("scripts", "management")

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from birdrl.gym.rewind.conditions import draw_condition
 from birdrl.gym.rewind.data import quoted, sql_literal
-from birdrl.gym.rewind.dml import MAX_ROWS, draw_table, whole
 from birdrl.gym.rewind.draft import Bench, Draft, Text, construction
+from birdrl.gym.rewind.tables import MAX_ROWS, draw_table, whole
 
 
 def _plain(name: str) -> str:

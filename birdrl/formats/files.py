@@ -1,0 +1,133 @@
+"""Rows of JSON lines, JSON lists and gold files, each with its line; what cannot be read is set aside by name."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+from birdrl.errors import InputError
+from birdrl.files import write_text
+
+Container = Literal["jsonl", "json", "lines"]
+
+
+@dataclass(frozen=True)
+class BrokenRow:
+    """A row that is set aside. `row` counts rows, `line` lines of the file, both from 1; `field` may be empty."""
+
+    file: str
+    line: int
+    row: int
+    field: str
+    message: str
+    content: str = ""  # the row as it stands in the file, cut short
+
+    def __str__(self) -> str:
+        where = f", field {self.field!r}" if self.field else ""
+        return f"{self.file}, line {self.line} (row {self.row}){where}: {self.message}"
+
+    def to_json(self) -> dict[str, Any]:
+        return asdict(self)
+
+
+@dataclass(frozen=True)
+class RawRow:
+    """A row as it was read."""
+
+    line: int
+    row: int
+    values: dict[str, Any]
+
+
+def container_of(path: Path) -> Container:
+    """How a file holds its rows: by its name, or by its first character for JSON. Raises InputError."""
+    if path.suffix in (".sql", ".txt"):
+        return "lines"
+    return "json" if _text(path).lstrip()[:1] == "[" else "jsonl"
+
+
+def read_rows(path: Path, container: Container) -> Iterator[RawRow | BrokenRow]:
+    """The rows of a file in order. Raises InputError where nothing behind a place can be trusted."""
+    text = _text(path)
+    if container == "json":
+        return _list_rows(path, text)
+    return _gold_lines(path, text) if container == "lines" else _json_lines(path, text)
+
+
+def write_rows(path: Path, container: Container, rows: Iterable[dict[str, Any]]) -> int:
+    """Write rows the way a format holds them; returns how many."""
+    listed = list(rows)
+    if container == "json":
+        write_text(path, json.dumps(listed, indent=2, ensure_ascii=False) + "\n")
+    elif container == "lines":
+        write_text(path, "".join(f"{row['SQL']}\t{row['db_id']}\n" for row in listed))
+    else:
+        write_text(path, "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in listed))
+    return len(listed)
+
+
+def _text(path: Path) -> str:
+    try:
+        return path.read_text(encoding="utf-8")
+    except FileNotFoundError:
+        raise InputError(f"{path}: no such file") from None
+    except IsADirectoryError:
+        raise InputError(f"{path}: is a folder; name a file") from None
+    except UnicodeDecodeError as error:
+        raise InputError(f"{path}: not UTF-8 ({error.reason} at byte {error.start}); convert the file") from error
+
+
+def _json_lines(path: Path, text: str) -> Iterator[RawRow | BrokenRow]:
+    row = 0
+    for line, content in enumerate(text.split("\n"), 1):
+        if not content.strip():
+            continue
+        row += 1
+        try:
+            values = json.loads(content)
+        except (json.JSONDecodeError, RecursionError) as error:
+            yield BrokenRow(str(path), line, row, "", f"not valid JSON ({error})", content[:200])
+            continue
+        yield _object(path, line, row, values, content)
+
+
+def _list_rows(path: Path, text: str) -> Iterator[RawRow | BrokenRow]:
+    decoder = json.JSONDecoder()
+    position = _skip(text, text.index("[") + 1, " \t\r\n")
+    line, counted, row = text.count("\n", 0, position) + 1, position, 0
+    while position < len(text) and text[position] != "]":
+        line, counted, row = line + text.count("\n", counted, position), position, row + 1
+        try:
+            values, end = decoder.raw_decode(text, position)
+        except (json.JSONDecodeError, RecursionError) as error:
+            raise InputError(f"{path}, line {line} (row {row}): not valid JSON ({error}); repair the file") from error
+        yield _object(path, line, row, values, text[position:end])
+        position = _skip(text, end, " \t\r\n,")
+
+
+def _skip(text: str, position: int, characters: str) -> int:
+    while position < len(text) and text[position] in characters:
+        position += 1
+    return position
+
+
+def _gold_lines(path: Path, text: str) -> Iterator[RawRow | BrokenRow]:
+    row = 0
+    for line, content in enumerate(text.splitlines(), 1):
+        if not content.strip():
+            continue
+        row += 1
+        sql, tab, db_id = content.rpartition("\t")
+        if tab and sql.strip() and db_id.strip():
+            yield RawRow(line, row, {"SQL": sql, "db_id": db_id.strip()})
+        else:
+            yield BrokenRow(str(path), line, row, "db_id", "expected SQL<TAB>db_id", content[:200])
+
+
+def _object(path: Path, line: int, row: int, values: Any, content: str) -> RawRow | BrokenRow:
+    if isinstance(values, dict):
+        return RawRow(line, row, values)
+    return BrokenRow(str(path), line, row, "", f"expected an object, got {type(values).__name__}", content[:200])

@@ -1,0 +1,164 @@
+"""`birdrl gym`: build from a folder of databases, import, export, stats, show."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import apsw
+import pytest
+from rewind_store import make_store
+
+from birdrl.cli import main
+from birdrl.files import read_json, read_jsonl
+from birdrl.gym.instance import read_instances
+
+GOLD = [
+    ("shop_a", "SELECT product_name FROM product WHERE stock > 5"),
+    ("shop_a", "SELECT category, COUNT(*) FROM product WHERE stock > 0 GROUP BY category"),
+    ("shop_a", "SELECT product_name FROM product WHERE stock > 5"),
+    ("shop_b", "SELECT DISTINCT channel FROM sale WHERE quantity >= 4"),
+    ("shop_b", "SELECT no_such_column FROM sale"),
+    ("elsewhere", "SELECT 1"),
+]
+
+
+@pytest.fixture(scope="module")
+def databases(tmp_path_factory) -> Path:
+    """<db>/<db>.sqlite of two shops, one empty database and one file that is none."""
+    folder = tmp_path_factory.mktemp("mine")
+    store = make_store(folder / "store", ("shop_a", "shop_b"))
+    databases = folder / "databases"
+    for db_id in store.db_ids:
+        (databases / db_id).mkdir(parents=True)
+        (databases / db_id / f"{db_id}.sqlite").write_bytes(store.path(db_id).read_bytes())
+    for db_id, content in (("empty", None), ("odd", b"this is no database, " * 100)):
+        (databases / db_id).mkdir()
+        path = databases / db_id / f"{db_id}.sqlite"
+        if content is None:
+            apsw.Connection(str(path)).execute("CREATE TABLE t (a)")
+        else:
+            path.write_bytes(content)
+    (folder / "gold.sql").write_text("".join(f"{sql}\t{db_id}\n" for db_id, sql in GOLD))
+    return databases
+
+
+def build(*options: str) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "birdrl", "gym", "build", *options]
+    return subprocess.run(command, capture_output=True, text=True, check=False, timeout=300)
+
+
+@pytest.fixture(scope="module")
+def built(databases) -> tuple[Path, str]:
+    """A gym of those databases, and what the command said."""
+    out = databases.parent / "gym"
+    done = build(
+        "--databases", str(databases), "--sql", str(databases.parent / "gold.sql"), "--out", str(out),
+        "--instances", "40", "--workers", "2",
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    return out, done.stdout
+
+
+def test_build_makes_a_gym_and_counts_what_was_of_no_use(built):
+    out, said = built
+    instances = read_instances(out / "train.jsonl")
+    assert len(instances) == 40
+    assert {i.db_id for i in instances} == {"shop_a", "shop_b"}
+    assert list(read_jsonl(out / "eval.jsonl")) == []
+    unusable = read_json(out / "stats.json")["unusable"]
+    assert sum(unusable["databases"].values()) == 2
+    assert unusable["gold_sql"] == {
+        "does not execute: no such column": 1,
+        "duplicate of an earlier query of this database": 1,
+        "unknown database ...: not among the templates": 1,
+    }
+    assert "not usable, databases: 2" in said
+    assert "not usable, verified SQL: 3" in said
+    assert "40 issues on 2 databases" in said
+    assert not out.with_name(".gym.work").exists()
+
+
+def test_reports_are_long_and_tell_what_was_seen(built):
+    texts = [i.query for i in read_instances(built[0] / "train.jsonl")]
+    assert sum(len(text.split()) for text in texts) / len(texts) > 50
+    assert len(set(texts)) == 40
+
+
+def test_too_few_is_a_failure_and_wrong_input_is_told(databases, tmp_path):
+    gold = str(databases.parent / "gold.sql")
+    wanted = ["--databases", str(databases), "--sql", gold, "--set", "kinds=[lost_distinct]", "--workers", "1"]
+    few = build(*wanted, "--out", str(tmp_path / "few"), "--instances", "30")
+    assert few.returncode == 1
+    assert "WARN gym.train_instances: 30 wanted" in few.stderr
+    missing = build("--databases", str(tmp_path / "none"), "--out", str(tmp_path / "x"))
+    assert missing.returncode == 2
+    assert "no such folder" in missing.stderr
+    typo = build("--out", str(tmp_path / "x"), "--set", "text_stile=report")
+    assert typo.returncode == 2
+    assert "text_stile" in typo.stderr
+
+
+def test_stats_stand_beside_the_papers(built, capsys, tmp_path):
+    out, _ = built
+    assert main(["gym", "stats", str(out), "--plots", str(tmp_path)]) == 0
+    said = capsys.readouterr().out
+    for shown in (
+        "SIX-GYM-SQLite",
+        "2,477",
+        "162.55 / 917",
+        "446.16 / 1,085",
+        "distinct wordings",
+        "0 give the solution",
+    ):
+        assert shown in said
+    assert {path.name for path in tmp_path.iterdir()} == {"shape.png", "lengths.png", "features.png", "domains.png"}
+    assert main(["gym", "stats", str(out / "train.jsonl"), "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["instances"] == 40
+
+
+def test_stats_fail_on_a_leak(built, capsys, tmp_path):
+    row = {**next(iter(read_jsonl(built[0] / "train.jsonl")))}
+    row["query"] = "Use SELECT MAX(stock) here."
+    row["sol_sql"] = ["SELECT MAX(stock) FROM product"]
+    (tmp_path / "leak.jsonl").write_text(json.dumps(row) + "\n")
+    assert main(["gym", "stats", str(tmp_path / "leak.jsonl")]) == 1
+    assert "quotes the solution" in capsys.readouterr().out
+
+
+def test_show_prints_one_instance(built, capsys):
+    out, _ = built
+    assert main(["gym", "show", "gym_shop_a_0", "--gym", str(out)]) == 0
+    said = capsys.readouterr().out
+    instance = next(i for i in read_instances(out / "train.jsonl") if i.instance_id == "gym_shop_a_0")
+    assert all(sql in said for sql in (*instance.issue_sql, *instance.sol_sql))
+    assert instance.bug.cause in said
+    assert main(["gym", "show", "shop_a_1", "--gym", str(out)]) == 2
+    assert "ids like it: gym_shop_a_1" in capsys.readouterr().err
+
+
+def test_import_and_export_go_round(built, capsys, tmp_path):
+    public, back = tmp_path / "public.jsonl", tmp_path / "back.jsonl"
+    train = built[0] / "train.jsonl"
+    assert main(["gym", "export", str(train), "--format", "six-gym", "--out", str(public)]) == 0
+    assert main(["gym", "import", str(public), "--out", str(back)]) == 0
+    for ours, theirs in zip(read_instances(train), read_instances(back), strict=True):
+        assert (ours.query, ours.sol_sql, ours.test_cases) == (theirs.query, theirs.sol_sql, theirs.test_cases)
+    assert "40 rows of SIX-GYM" in capsys.readouterr().out
+
+
+def test_import_sets_broken_rows_aside(capsys, tmp_path):
+    path = tmp_path / "dev.jsonl"
+    row = {"instance_id": "a", "db_id": "d", "query": "?", "issue_sql": ["SELECT 1"]}
+    path.write_text(json.dumps(row) + "\n" + json.dumps({**row, "issue_sql": 4}) + "\n")
+    out = tmp_path / "out.jsonl"
+    assert main(["gym", "import", str(path), "--out", str(out)]) == 1
+    said = capsys.readouterr()
+    assert f"{path}, line 2 (row 2), field 'issue_sql': expected a statement" in said.err
+    [broken] = read_jsonl(tmp_path / "out.broken.jsonl")
+    assert (broken["line"], broken["field"]) == (2, "issue_sql")
+    assert len(read_instances(out)) == 1
+    assert main(["gym", "import", str(path), "--out", str(out), "--format", "nope"]) == 2
+    assert main(["gym", "export", str(path), "--format", "six-gym", "--out", str(out)]) == 2

@@ -1,0 +1,97 @@
+"""Reports: what they are made of, how much they vary, and that they give nothing away."""
+
+from __future__ import annotations
+
+from random import Random
+
+import pytest
+from rewind_store import make_store
+
+from birdrl.gym.leaks import leaks
+from birdrl.gym.rewind import KINDS, apply_construction, apply_mutation
+from birdrl.gym.rewind.draft import Bench
+from birdrl.gym.rewind.gates import GateFailure, Gates, Limits
+from birdrl.gym.rewind.tree import parse
+from birdrl.gym.rewind.words import Words
+from birdrl.gym.rewind.writing import Facts, write_text
+from birdrl.gym.sql_text import count_tokens
+from birdrl.sql.pool import PoolConfig, ReplicaPool
+
+REPORT = Limits(max_sql_chars=1200, max_words=400, style="report")
+
+
+@pytest.fixture(scope="module")
+def gates(tmp_path_factory):
+    store = make_store(tmp_path_factory.mktemp("store"))
+    with ReplicaPool(PoolConfig(workers=1)) as pool:
+        yield Gates(store, pool, REPORT)
+
+
+@pytest.fixture(scope="module")
+def view(gates):
+    return gates.view("shop")
+
+
+def mutant(view, seed: int = 0):
+    rng = Random(seed)
+    bench = Bench(view, Words(view.schema, rng), rng)
+    tree = parse("SELECT product_name FROM product WHERE stock > 5")
+    return apply_mutation(
+        KINDS["comparison_boundary"], bench, tree, "here", "Which products have more than 5 in stock?"
+    )
+
+
+def test_brief_is_the_draft_alone(view):
+    draft = mutant(view)
+    assert write_text(draft, Facts(), view.schema, Random(0), "brief") == draft.query
+
+
+def test_a_report_holds_the_facts_and_varies(view):
+    draft = mutant(view)
+    facts = Facts(columns=("product_name",), rows=(("Lamp A1",), ("Desk B2",)), expected_rows=1)
+    texts = [write_text(draft, facts, view.schema, Random(seed), "report") for seed in range(60)]
+    assert all(draft.query in text for text in texts)
+    assert all("2 rows" in text and "Lamp A1" in text for text in texts)
+    assert any("1 row" in text.replace("2 rows", "") for text in texts)
+    assert any("Which products have more than 5 in stock?" in text for text in texts)
+    assert any("product_id" in text for text in texts), "some describe the table"
+    assert len(set(texts)) == 60
+    lengths = [count_tokens(text) for text in texts]
+    assert min(lengths) < 110 < 150 < max(lengths)
+    assert not any(draft.cause.rstrip(".").lower() in text.lower() for text in texts), "the cause is for the record"
+    assert not any(leaks(text, draft.issue_sql, draft.sol_sql) for text in texts)
+
+
+def test_the_same_seed_writes_the_same_text(view):
+    draft = mutant(view)
+    texts = {write_text(draft, Facts(), view.schema, Random(4), "report") for _ in range(3)}
+    assert len(texts) == 1
+
+
+def test_an_error_is_quoted_once(view):
+    rng = Random(2)
+    bench = Bench(view, Words(view.schema, rng), rng)
+    draft = apply_construction(KINDS["left_function"], bench)
+    text = write_text(draft, Facts(error='near "(": syntax error'), view.schema, Random(1), "report")
+    assert text.count("syntax error") >= 1
+    known = Facts(error=draft.query.split(".")[0])
+    assert write_text(draft, known, view.schema, Random(1), "report").count(known.error) == 1
+
+
+def test_gates_write_reports_from_what_they_see(gates, view):
+    texts = []
+    for seed in range(12):
+        try:
+            texts.append(gates.check(mutant(view, seed), view, Random(seed)).query)
+        except GateFailure:
+            continue
+    assert len(texts) >= 6
+    assert any("rows" in text and "(" in text for text in texts), "observed rows are shown"
+
+
+def test_a_text_that_names_the_edit_does_not_pass(gates, view):
+    from dataclasses import replace
+
+    draft = replace(mutant(view), query="Please write stock > 5 instead.")
+    with pytest.raises(GateFailure, match="gives the solution away: quotes the solution"):
+        gates.check(draft, view, Random(0))
