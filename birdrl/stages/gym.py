@@ -13,6 +13,7 @@ from birdrl.errors import InputError
 from birdrl.files import write_json, write_jsonl
 from birdrl.gym.build import build_gym
 from birdrl.gym.stats import gym_stats
+from birdrl.gym.teacher import build_teacher_gym
 from birdrl.gym.templates import TemplateStore
 from birdrl.stages.registry import StageContext
 
@@ -22,7 +23,8 @@ def run(ctx: StageContext) -> None:
     params = ctx.params.gym
     store = TemplateStore(ctx.input("templates"))
     with tqdm(total=params.train_instances + params.eval_instances, desc="gym", unit="issue") as bar:
-        gym = build_gym(store, params, ctx.seed, bar.update)
+        build = build_teacher_gym if params.rewinder == "teacher" else build_gym
+        gym = build(store, params, ctx.seed, bar.update)
     made = {"train": len(gym.train), "eval": len(gym.evaluation)}
     for split, count in made.items():
         if count == 0:
