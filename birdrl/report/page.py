@@ -246,7 +246,10 @@ def _quality(summary: Mapping[str, Any]) -> list[Block]:
             [suite["name"], state, number(suite.get("rows")), number(suite.get("expectations")), broken or "none"]
         )
     return [
-        Paragraph("Expectations over instances, templates, split and trajectories; the full pages are the Data Docs of the quality stages."),
+        Paragraph(
+            "Expectations over instances, templates, split and trajectories; the full pages are the Data Docs of the "
+            "quality stages."
+        ),
         Table(["suite", "result", "rows", "expectations", "broken"], rows, frozenset({2, 3})),
     ]
 
