@@ -16,6 +16,8 @@ import sqlglot
 from sqlglot import exp
 from sqlglot.errors import SqlglotError
 
+from birdrl.compare.lexer import Token, tokens
+
 logging.getLogger("sqlglot").setLevel(logging.ERROR)  # it warns about statements it knows only as a command
 
 MASK = "?"
@@ -24,15 +26,6 @@ MAX_PARSED_CHARS = 8_000
 MAX_NESTING = 12  # open brackets at a time; the parser's effort can double with each
 DIALECTS = {"sqlite": "sqlite", "postgresql": "postgres", "mysql": "mysql", "sqlserver": "tsql", "oracle": "oracle"}
 
-_LEXEME = re.compile(
-    r"""(?P<literal>[xX]?'[^']*(?:''[^']*)*(?:'|\Z) | 0[xX][0-9a-fA-F]+
-                  | (?:\d+(?:\.\d*)?|\.\d+)(?:[eE][+-]?\d+)?(?!\w))
-       |(?P<name>"[^"]*(?:""[^"]*)*" | `[^`]*` | \[[^\]]*\])
-       |(?P<comment>--[^\n]* | /\*.*?(?:\*/|\Z))
-       |(?P<other>\w+ | \S)
-    """,
-    re.VERBOSE | re.DOTALL,
-)
 _WORD = re.compile(r"\w+")
 
 
@@ -70,10 +63,12 @@ def dialect_name(label: str) -> str:
 
 def _forms(sql: str, dialect: str) -> Iterator[tuple[str, set[str]]]:
     """(masked text, names) of each statement in `sql`."""
-    lexemes = [match for match in _LEXEME.finditer(sql) if match.lastgroup != "comment"]
-    if not any(match.group() != ";" for match in lexemes):
+    lexemes = list(tokens(sql))
+    while lexemes and lexemes[-1].text == ";":
+        lexemes.pop()
+    if not lexemes:
         return
-    if len(sql) <= MAX_PARSED_CHARS and _nesting(lexemes) <= MAX_NESTING:
+    if len(sql) <= MAX_PARSED_CHARS and max(token.depth for token in lexemes) < MAX_NESTING:
         try:
             trees = [tree for tree in sqlglot.parse(sql, read=dialect) if isinstance(tree, exp.Expression)]
             if not any(tree.find(exp.Command) for tree in trees):
@@ -85,29 +80,18 @@ def _forms(sql: str, dialect: str) -> Iterator[tuple[str, set[str]]]:
     yield _plain_form(lexemes)
 
 
-def _nesting(lexemes: Sequence[re.Match[str]]) -> int:
-    deepest = depth = 0
-    for match in lexemes:
-        sign = match.group()
-        depth += (sign == "(") - (sign == ")")
-        deepest = max(deepest, depth)
-    return deepest
-
-
-def _plain_form(lexemes: Sequence[re.Match[str]]) -> tuple[str, set[str]]:
+def _plain_form(lexemes: Sequence[Token]) -> tuple[str, set[str]]:
     masked: list[str] = []
     names: set[str] = set()
-    for match in lexemes:
-        if match.lastgroup == "literal":
+    for token in lexemes:
+        if token.kind in ("string", "number"):
             masked.append(MASK)
             continue
-        text = match.group().casefold()
-        if match.lastgroup == "name":
-            text = text[1:-1]
+        text = token.text.casefold()
+        if token.kind == "quoted":
+            text = text[1:].removesuffix("]" if text[0] == "[" else text[0])
         names.update(_WORD.findall(text))
         masked.append(text)
-    while masked and masked[-1] == ";":
-        masked.pop()
     return " ".join(masked), names
 
 

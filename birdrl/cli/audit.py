@@ -13,11 +13,12 @@ from pydantic import ValidationError
 from tqdm import tqdm
 
 from birdrl.audit.contamination import Audit, audit, check_sides
-from birdrl.audit.databases import open_databases
+from birdrl.audit.databases import databases_by_id
 from birdrl.audit.markdown import render_markdown
 from birdrl.audit.output import write_audit
 from birdrl.audit.rows import database_ids
 from birdrl.errors import InputError
+from birdrl.gym.database_folder import open_databases
 from birdrl.params import AuditParams
 from birdrl.sql.pool import PoolConfig, ReplicaPool
 
@@ -69,7 +70,7 @@ def run(arguments: argparse.Namespace) -> int:
         databases = pool = None
         if arguments.databases:
             wanted = database_ids(arguments.train) | database_ids(arguments.eval)
-            databases = stack.enter_context(open_databases(arguments.databases, wanted))
+            databases = databases_by_id(open_databases(arguments.databases), wanted)
             pool = stack.enter_context(ReplicaPool(PoolConfig(workers=params.workers))) if params.results else None
         bar = stack.enter_context(
             tqdm(total=1.0, desc="audit", disable=None, bar_format="{desc}: {percentage:3.0f}%, {remaining} left")

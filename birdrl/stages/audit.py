@@ -7,7 +7,7 @@ from contextlib import ExitStack
 from tqdm import tqdm
 
 from birdrl.audit.contamination import audit
-from birdrl.audit.databases import of_store
+from birdrl.audit.databases import databases_by_id
 from birdrl.audit.output import write_audit
 from birdrl.gym.templates import TemplateStore
 from birdrl.sql.pool import PoolConfig, ReplicaPool
@@ -17,6 +17,7 @@ from birdrl.stages.registry import StageContext
 def run(ctx: StageContext) -> None:
     """Write `train.jsonl` (kept rows, byte for byte, in order), `report.json` and `report.md`."""
     params, train = ctx.params.audit, ctx.input("gym") / "train.jsonl"
+    store = TemplateStore(ctx.input("templates"))
     with ExitStack() as stack:
         pool = stack.enter_context(ReplicaPool(PoolConfig(workers=params.workers))) if params.results else None
         bar = stack.enter_context(tqdm(total=1.0, desc="audit", unit="", bar_format="{desc}: {percentage:3.0f}%"))
@@ -24,7 +25,7 @@ def run(ctx: StageContext) -> None:
             train,
             ctx.input("gym") / "eval.jsonl",
             params,
-            databases=of_store(TemplateStore(ctx.input("templates"))),
+            databases=databases_by_id(store, store.db_ids),
             pool=pool,
             progress=bar.update,
         )

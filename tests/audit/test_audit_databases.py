@@ -9,10 +9,11 @@ from pathlib import Path
 import pytest
 
 from birdrl.audit.contamination import audit
-from birdrl.audit.databases import Database, open_databases
+from birdrl.audit.databases import Database, databases_by_id
 from birdrl.audit.executed import MIN_CELLS, result_hashes, table_hash
 from birdrl.audit.rows import Row
 from birdrl.errors import InputError
+from birdrl.gym.database_folder import open_databases
 from birdrl.params import AuditParams
 from birdrl.sql.pool import PoolConfig, ReplicaPool
 from birdrl.sql.results import StatementResult
@@ -44,9 +45,8 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def databases(folder: Path) -> Iterator[dict[str, Database]]:
-    with open_databases(folder, ["shop", "store", "clinic", "copy"]) as found:
-        yield found
+def databases(folder: Path) -> dict[str, Database]:
+    return databases_by_id(open_databases(folder), ["shop", "store", "clinic", "copy"])
 
 
 @pytest.fixture(scope="module")
@@ -123,5 +123,5 @@ def test_small_tables_say_nothing(databases: dict[str, Database], pool: ReplicaP
 
 
 def test_a_missing_database_is_named(folder: Path) -> None:
-    with pytest.raises(InputError, match=r"'casino' of the instances is missing"), open_databases(folder, ["casino"]):
-        pass
+    with pytest.raises(InputError, match=r"no database 'casino'"):
+        databases_by_id(open_databases(folder), ["casino"])
