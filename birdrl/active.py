@@ -74,7 +74,7 @@ def write_active(active: Active, root: Path = Path()) -> Params:
             sections[section] = value
     external = {
         "templates": _state([params.templates.directory] if params.templates.source == "directory" else []),
-        "gym": _state(params.gym.gold_sql),
+        "gym": _state([*params.gym.gold_sql, *params.gym.posts, *filter(None, [params.gym.exclude_posts])]),
         "policy_init": _state([params.policy_init.path] if params.policy_init.source == "huggingface" else []),
     }
     values = {"profile": active.profile, "overrides": sections, "external": external}

@@ -41,6 +41,22 @@ def write_text(path: Path, text: str) -> None:
         temporary.unlink(missing_ok=True)
 
 
+def write_lines(path: Path, lines: Iterable[bytes]) -> int:
+    """Write lines as they come, through a temporary name; returns their number. Memory does not grow with the file."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    temporary = path.with_name(f".{path.name}.{os.getpid()}.part")
+    count = 0
+    try:
+        with temporary.open("wb") as handle:
+            for line in lines:
+                handle.write(line)
+                count += 1
+        temporary.replace(path)
+    finally:
+        temporary.unlink(missing_ok=True)
+    return count
+
+
 def write_json(path: Path, value: Any) -> None:
     """Indented JSON with sorted keys: the same value gives the same bytes."""
     write_text(path, json.dumps(value, indent=2, sort_keys=True, ensure_ascii=False) + "\n")

@@ -44,6 +44,38 @@ class GymRates(Section):
     )
 
 
+class EndpointParams(Section):
+    url: str = Field("", description="Base URL of an OpenAI-compatible endpoint, ending in /v1; empty: none.")
+    model: str = Field("", description="Model name that the endpoint knows.")
+    key_variable: str = Field(
+        "OPENAI_API_KEY", description="Environment variable that holds the key; a server without keys needs none."
+    )
+    temperature: float = Field(0.0, ge=0, description="Sampling temperature of answers.")
+    max_tokens: int = Field(512, ge=1, description="Tokens of one answer.")
+    timeout_s: float = Field(60.0, gt=0, description="Time limit of one request, seconds.")
+    retries: int = Field(5, ge=0, description="Further tries, with growing pauses, after a failed request.")
+    structured: Literal["json_schema", "json_object", "text"] = Field(
+        "json_schema", description="How the endpoint is held to JSON: by schema, to any object, by the prompt alone."
+    )
+    budget_tokens: int | None = Field(
+        2_000_000, ge=1, description="Tokens that all answers in the cache may have cost; beyond, the run stops."
+    )
+    cache: str = Field("artifacts/cache/endpoint", description="Folder of answers; a question is paid for once.")
+
+
+class TeacherParams(Section):
+    rounds: int = Field(3, ge=1, le=3, description="Tries of each step: adapting, perturbing, describing (paper: 3).")
+    tags: list[str] = Field(
+        ["sql", "sqlite", "mysql", "postgresql", "sql-server", "oracle"],
+        description="A post needs one of these tags; empty: any post.",
+    )
+    databases_per_post: int = Field(2, ge=1, description="Databases that a post is moved to, at most.")
+    requests: int = Field(4, ge=1, description="Questions to the endpoint at a time.")
+    endpoint: EndpointParams = Field(
+        default_factory=lambda: EndpointParams.model_validate({}), description="Who writes."
+    )
+
+
 class GymParams(Section):
     train_instances: int = Field(ge=1, description="Accepted instances wanted for training.")
     eval_instances: int = Field(
@@ -56,7 +88,18 @@ class GymParams(Section):
     gold_sql: list[str] = Field(
         default_factory=list, description="Files of verified SQL (BIRD or Spider JSON); empty: the query generator."
     )
-    rewinder: Literal["taxonomy"] = Field("taxonomy", description="Who writes the bug: the embedded taxonomy.")
+    rewinder: Literal["taxonomy", "teacher"] = Field(
+        "taxonomy", description="Who writes the bug: the embedded taxonomy, or a language model from people's posts."
+    )
+    posts: list[str] = Field(
+        default_factory=list, description="For the teacher: Posts.xml of a Stack Overflow dump, or JSON lines of posts."
+    )
+    exclude_posts: str = Field(
+        "", description="File of post ids, one a line, that must not be used: those of an evaluation set."
+    )
+    teacher: TeacherParams = Field(
+        default_factory=lambda: TeacherParams.model_validate({}), description="The language model as rewinder."
+    )
     shares: dict[Literal["query", "management", "personalization"], float] = Field(
         {"query": 0.62, "management": 0.22, "personalization": 0.16},
         description="Wanted category shares; the paper's Table 7 has 3,094 / 1,087 / 819 of 5,000.",
@@ -99,12 +142,33 @@ class AuditParams(Section):
         0.90, gt=0, le=1, description="Buggy-SQL TF-IDF cosine above which a pair may be flagged."
     )
     closest_pairs: int = Field(20, ge=1, description="How many of the closest train x eval pairs the report shows.")
+    exclude: list[
+        Literal[
+            "near_duplicate", "exact_copy", "same_source", "same_text", "same_sql", "same_masked_sql", "same_solution",
+            "same_result",
+        ]
+    ] = Field(
+        ["near_duplicate", "exact_copy", "same_source"],
+        description="What a training issue may not share with an evaluation issue; the rest is only reported.",
+    )  # fmt: skip
+    results: bool = Field(True, description="Execute all solutions and compare their result tables, too.")
+    exhaustive_rows: int = Field(
+        50_000, ge=0, description="More training rows than this are compared in bounded memory, with the same flags."
+    )
+    workers: int = Field(2, ge=1, description="Processes that execute SQL or compare.")
 
 
 class QualityParams(Section):
     min_train_instances: int = Field(1, ge=0, description="Fewer accepted training instances fail the run.")
     min_eval_instances: int = Field(1, ge=0, description="Fewer accepted evaluation instances fail the run.")
     min_bug_kinds: int = Field(10, ge=1, description="Fewer distinct bug kinds in training fail the run.")
+    gate_sample: int | None = Field(
+        100, ge=0, description="Instances of each side whose solution and buggy SQL are executed again; none: all."
+    )
+    workers: int = Field(2, ge=1, description="SQL worker processes.")
+    history: int = Field(10, ge=1, description="How many of the latest runs' Data Docs are kept.")
+    licence: str = Field("", description="Licence of databases and queries from outside, for the data set card.")
+    origin: str = Field("", description="Where databases and queries from outside come from, for the data set card.")
 
 
 class DistillParams(Section):
@@ -112,6 +176,14 @@ class DistillParams(Section):
         "reference", description="Who writes thoughts: the embedded reference teacher."
     )
     limit: int | None = Field(None, ge=1, description="At most this many training instances are distilled.")
+
+
+class QualityTrajectoriesParams(Section):
+    min_trajectories: int = Field(1, ge=0, description="Fewer trajectories fail the run.")
+    gate_sample: int | None = Field(
+        100, ge=0, description="Trajectories whose submission is executed again; none: all."
+    )
+    history: int = Field(10, ge=1, description="How many of the latest runs' Data Docs are kept.")
 
 
 class AgentParams(Section):
@@ -166,25 +238,6 @@ class SftToolsParams(SftParams):
         description="Stage-1 samples mixed in, per trajectory, so that a small policy keeps the single-turn form "
         "that stage 3 reinforces (ours; the paper mixes in none).",
     )
-
-
-class EndpointParams(Section):
-    url: str = Field("", description="Base URL of an OpenAI-compatible endpoint, ending in /v1; empty: none.")
-    model: str = Field("", description="Model name that the endpoint knows.")
-    key_variable: str = Field(
-        "OPENAI_API_KEY", description="Environment variable that holds the key; a server without keys needs none."
-    )
-    temperature: float = Field(0.0, ge=0, description="Sampling temperature of answers.")
-    max_tokens: int = Field(512, ge=1, description="Tokens of one answer.")
-    timeout_s: float = Field(60.0, gt=0, description="Time limit of one request, seconds.")
-    retries: int = Field(5, ge=0, description="Further tries, with growing pauses, after a failed request.")
-    structured: Literal["json_schema", "json_object", "text"] = Field(
-        "json_schema", description="How the endpoint is held to JSON: by schema, to any object, by the prompt alone."
-    )
-    budget_tokens: int | None = Field(
-        2_000_000, ge=1, description="Tokens that all answers in the cache may have cost; beyond, the run stops."
-    )
-    cache: str = Field("artifacts/cache/endpoint", description="Folder of answers; a question is paid for once.")
 
 
 class CsmrParams(Section):
@@ -449,6 +502,9 @@ class Params(Section):
     quality: QualityParams
     distill_reasoning: DistillParams
     distill_trajectories: DistillParams
+    quality_trajectories: QualityTrajectoriesParams = Field(
+        default_factory=lambda: QualityTrajectoriesParams.model_validate({}), description="Checks of trajectories."
+    )
     policy_init: PolicyInitParams
     sft_reasoning: SftParams
     sft_tools: SftToolsParams

@@ -19,6 +19,7 @@ from tasks.evaluate import evaluate
 from tasks.gym import gym
 from tasks.policy_init import policy_init
 from tasks.quality import quality
+from tasks.quality_trajectories import quality_trajectories
 from tasks.report import report
 from tasks.rl_agentic import rl_agentic
 from tasks.rl_reasoning import rl_reasoning
@@ -43,6 +44,7 @@ def full_curriculum(profile: str = "demo", overrides: dict[str, Any] = {}) -> No
         run(quality)
         run(distill_reasoning)
         run(distill_trajectories)
+        run(quality_trajectories)
         # the four stages
         run(policy_init)
         run(sft_reasoning)

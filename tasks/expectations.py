@@ -1,69 +1,81 @@
-"""Stage `quality`: the data against its expectations, written as code (Great Expectations).
+"""Stage `quality`: instances, templates and the split against their expectations; then the data set card.
 
-Hard suites stop the run and show the offending rows; advisory suites are reported only. This is the one module that
-imports Great Expectations.
+A hard expectation that does not hold stops the run and shows the offending rows; advisory suites are reported only.
 """
 
 from __future__ import annotations
 
-import os
-import shutil
-import tempfile
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-os.environ["GX_ANALYTICS_ENABLED"] = "false"  # read when the package is imported
-
-import great_expectations as gx
 import great_expectations.expectations as gxe
 import pandas as pd
-from great_expectations.core.run_identifier import RunIdentifier
 
-from birdrl.errors import QualityError
-from birdrl.files import write_json
+from birdrl.files import read_json, write_json, write_text
+from birdrl.gym.card import data_card, render_card
 from birdrl.gym.instance import CATEGORIES
 from birdrl.gym.templates import TemplateStore
 from birdrl.stages.registry import StageContext
-from tasks.data_docs import SuitePage, finish_data_docs
+from tasks import gates
 from tasks.frames import database_frame, instance_frame, share_frame, template_frame
+from tasks.gate_columns import instance_gates, read_rows
+from tasks.gates import on_its_column
+from tasks.validation import Suite, between, check
 
-SHOWN_ROWS = 5
 TEXT_CHARS = (10, 8_000)  # the published gym's longest description has 917 tokens
 SQL_CHARS = (1, 20_000)  # and its longest solution 1,976
 SHARE_TOLERANCE = 10.0  # points of 100 between a category's shares of the two sides before it is mentioned
-# Data Docs name their pages after the time of the run; a fixed one keeps equal data at equal paths.
-RUN = RunIdentifier(run_name="quality", run_time=datetime(2000, 1, 1, tzinfo=UTC))
-
-
-@dataclass(frozen=True)
-class Suite:
-    """Expectations over one table. `keys` name a row for a person; an advisory suite never fails the run."""
-
-    name: str
-    frame: pd.DataFrame
-    keys: tuple[str, ...]
-    expectations: Sequence[gxe.Expectation]
-    hard: bool = True
+DISTINCT_TEXTS = 0.9  # share of different issue texts below which it is mentioned
 
 
 def run(ctx: StageContext) -> None:
-    """Validate what training and evaluation will read; write `docs/` (Data Docs) and `summary.json`.
+    """Validate what training and evaluation will read; write `docs/` (Data Docs), `summary.json` and the data set card
+    (`card.md`, `card.json`).
 
-    Raises QualityError naming the broken expectations, their first offending rows and the Data Docs, which are then
-    kept in `artifacts/<profile>/quality-failed`.
+    Raises QualityError naming the broken expectations, their first offending rows and their Data Docs; these and the
+    latest runs before stay in `artifacts/<profile>/quality-history`.
     """
-    kept = ctx.root / "quality-failed"
-    if kept.exists():
-        shutil.rmtree(kept)
+    params = ctx.params.quality
     store = TemplateStore(ctx.input("templates"))
-    train = instance_frame(ctx.input("audit") / "train.jsonl")
-    evaluation = instance_frame(ctx.input("gym") / "eval.jsonl")
-    evaluation["id_in_training"] = evaluation["instance_id"].isin(set(train["instance_id"].dropna()))
+    paths = {"train": ctx.input("audit") / "train.jsonl", "eval": ctx.input("gym") / "eval.jsonl"}
+    frames = {
+        side: _side_frame(path, store, sample=params.gate_sample, seed=f"{ctx.seed}:{side}", workers=params.workers)
+        for side, path in paths.items()
+    }
+    report = read_json(ctx.input("audit") / "report.json")
+    summary = check(
+        quality_suites(frames["train"], frames["eval"], store, ctx, report),
+        ctx.out,
+        ctx.root / "quality-history",
+        keep=params.history,
+    )
+    card = data_card(
+        profile=ctx.root.name,
+        seed=ctx.seed,
+        files=paths,
+        templates=store,
+        stats=read_json(ctx.input("gym") / "stats.json"),
+        audit=report,
+        quality=summary,
+        licence=params.licence,
+        origin=params.origin,
+    )
+    write_json(ctx.out / "card.json", card)
+    write_text(ctx.out / "card.md", render_card(card))
+
+
+def quality_suites(
+    train: pd.DataFrame, evaluation: pd.DataFrame, store: TemplateStore, ctx: StageContext, report: Mapping[str, Any]
+) -> list[Suite]:
+    """All suites of the stage. `report` is the audit's."""
     limits = ctx.params.quality
-    suites = [
+    evaluation["id_in_training"] = evaluation["instance_id"].isin(set(train["instance_id"].dropna()))
+    flagged = {flag["instance_id"] for flag in report["flagged"]}
+    train["flagged_by_audit"] = train["instance_id"].isin(flagged)
+    sides = {"train": train, "eval": evaluation}
+    fingerprints = {db_id: store.schema(db_id).fingerprint() for db_id in store.db_ids}
+    return [
         Suite(
             "train",
             train,
@@ -72,6 +84,9 @@ def run(ctx: StageContext) -> None:
                 *instance_expectations(store.db_ids, limits.min_train_instances),
                 gxe.ExpectColumnUniqueValueCountToBeBetween(
                     column="bug_kind", min_value=limits.min_bug_kinds, notes="Distinct kinds: quality.min_bug_kinds."
+                ),
+                gxe.ExpectColumnValuesToBeInSet(
+                    column="flagged_by_audit", value_set=[False], notes="The audit's findings are left out."
                 ),
             ],
         ),
@@ -86,28 +101,23 @@ def run(ctx: StageContext) -> None:
                 ),
             ],
         ),
-        Suite("split", database_frame({"train": train, "eval": evaluation}), ("db_id",), split_expectations()),
+        Suite("split", database_frame(sides, fingerprints), ("db_id",), split_expectations()),
         Suite("templates", template_frame(store), ("db_id",), template_expectations()),
-        Suite(
-            "shares",
-            share_frame({"train": train, "eval": evaluation}, CATEGORIES),
-            ("category",),
-            share_expectations(),
-            hard=False,
-        ),
+        Suite("shares", share_frame(sides, CATEGORIES), ("category",), share_expectations(), hard=False),
+        Suite("texts", train, ("row", "instance_id"), text_expectations(), hard=False),
+        Suite("template_modes", template_frame(store), ("db_id",), mode_expectations(), hard=False),
     ]
-    summary = validate(suites, ctx.out / "docs")
-    write_json(ctx.out / "summary.json", summary)
-    broken = [suite for suite in summary["suites"] if suite["hard"] and not suite["success"]]
-    if broken:
-        shutil.copytree(ctx.out, kept)
-        raise QualityError(describe_failures(broken, kept / "docs" / "index.html"))
 
 
 def instance_expectations(db_ids: Sequence[str], min_rows: int) -> list[gxe.Expectation]:
-    """What holds for instances on either side (columns: see tasks.frames)."""
+    """What holds for instances on either side (columns: see tasks.frames and tasks.gate_columns)."""
     return [
         gxe.ExpectTableRowCountToBeBetween(min_value=min_rows, notes="Rows after the audit: quality.min_*_instances."),
+        on_its_column(gates.ExpectRowToBeAnInstance),
+        on_its_column(gates.ExpectTextNotToShowSolution),
+        on_its_column(gates.ExpectSolutionToPassItsTests, "On quality.gate_sample rows."),
+        on_its_column(gates.ExpectIssueToFailATest, "On quality.gate_sample rows."),
+        on_its_column(gates.ExpectEmptyAnswerToFail, "On quality.gate_sample rows."),
         *(gxe.ExpectColumnValuesToNotBeNull(column=name) for name in ("instance_id", "db_id", "category", "dialect")),
         gxe.ExpectColumnValuesToBeUnique(column="instance_id"),
         gxe.ExpectColumnValuesToBeInSet(column="category", value_set=list(CATEGORIES)),
@@ -115,27 +125,27 @@ def instance_expectations(db_ids: Sequence[str], min_rows: int) -> list[gxe.Expe
         gxe.ExpectColumnValuesToBeInSet(
             column="db_id", value_set=list(db_ids), notes="Every database is in the template manifest."
         ),
-        _between("query_chars", *TEXT_CHARS, notes="Length of the issue text."),
-        _between("issue_statements", 1, 50),
-        _between("issue_chars", *SQL_CHARS),
-        _between("solution_statements", 1, 50),
-        _between("solution_chars", *SQL_CHARS),
-        _between("tests", 1, 100),
+        between("query_chars", *TEXT_CHARS, notes="Length of the issue text."),
+        between("issue_statements", 1, 50),
+        between("issue_chars", *SQL_CHARS),
+        between("solution_statements", 1, 50),
+        between("solution_chars", *SQL_CHARS),
+        between("tests", 1, 100),
         gxe.ExpectColumnValuesToBeInSet(
             column="solution_differs", value_set=[True], notes="The solution is not the issue SQL."
-        ),
-        gxe.ExpectColumnValuesToBeInSet(
-            column="text_shows_solution", value_set=[False], notes="The issue text does not contain the solution."
         ),
     ]
 
 
 def split_expectations() -> list[gxe.Expectation]:
-    """Training and evaluation use different databases."""
+    """Training and evaluation use different databases, under whatever names."""
     return [
         gxe.ExpectColumnValuesToBeInSet(
             column="sides", value_set=["train", "eval"], notes="A database is used on one side only."
-        )
+        ),
+        gxe.ExpectColumnValuesToBeNull(
+            column="twin", notes="A database of the other side with the same tables and columns."
+        ),
     ]
 
 
@@ -146,113 +156,34 @@ def template_expectations() -> list[gxe.Expectation]:
         gxe.ExpectColumnValuesToBeUnique(column="db_id"),
         gxe.ExpectColumnValuesToBeInSet(column="hash_matches", value_set=[True], notes="SHA-256 of the file's bytes."),
         gxe.ExpectColumnValuesToBeInSet(column="integrity", value_set=["ok"], notes="PRAGMA quick_check."),
-        _between("tables", 1, None),
-        _between("rows", 1, None),
-        gxe.ExpectColumnValuesToBeInSet(column="mode", value_set=["444"], notes="Nobody may write to a template."),
+        between("tables", 1, None),
+        between("rows", 1, None),
     ]
+
+
+def mode_expectations() -> list[gxe.Expectation]:
+    """Templates are read-only files; advisory, because a checkout may have written them otherwise and leases open
+    them read-only in any case."""
+    return [gxe.ExpectColumnValuesToBeInSet(column="mode", value_set=["444"], notes="Nobody may write to a template.")]
 
 
 def share_expectations() -> list[gxe.Expectation]:
     """Both sides have similar category shares; advisory, because success is reported per category anyway."""
     return [
-        _between("difference", -SHARE_TOLERANCE, SHARE_TOLERANCE, notes="Evaluation minus training share, in points.")
+        between("difference", -SHARE_TOLERANCE, SHARE_TOLERANCE, notes="Evaluation minus training share, in points.")
     ]
 
 
-def validate(suites: Sequence[Suite], docs: Path) -> dict[str, Any]:
-    """Run all suites, write Data Docs into `docs`, and return
-    `{suites: [{name, hard, rows, success, expectations, failed: [{expectation, column, observed, rows}]}]}`.
-
-    Raises QualityError when Great Expectations itself could not evaluate an expectation.
-    """
-    with tempfile.TemporaryDirectory(prefix="birdrl-gx-") as folder:
-        context = gx.get_context(mode="file", project_root_dir=folder)
-        context.enable_analytics(False)
-        context.variables.progress_bars = {"globally": False}
-        for site in list(context.variables.data_docs_sites or {}):
-            context.delete_data_docs_site(site)
-        context.add_data_docs_site(
-            "docs",
-            {
-                "class_name": "SiteBuilder",
-                "show_how_to_buttons": False,
-                "store_backend": {"class_name": "TupleFilesystemStoreBackend", "base_directory": str(docs.resolve())},
-                "site_index_builder": {"class_name": "DefaultSiteIndexBuilder"},
-            },
+def text_expectations() -> list[gxe.Expectation]:
+    """Issue texts vary; advisory."""
+    return [
+        gxe.ExpectColumnProportionOfUniqueValuesToBeBetween(
+            column="text", min_value=DISTINCT_TEXTS, notes="Share of different issue texts."
         )
-        source = context.data_sources.add_pandas("birdrl")
-        entries = [_validate_one(context, source, suite) for suite in suites]
-        context.build_data_docs()
-    finish_data_docs(
-        docs, [SuitePage(e["name"], e["hard"], e["rows"], e["expectations"], e["failed"]) for e in entries]
-    )
-    return {"success": all(e["success"] for e in entries if e["hard"]), "suites": entries}
+    ]
 
 
-def describe_failures(broken: Sequence[Mapping[str, Any]], page: Path) -> str:
-    """The message of a failed run: expectation, offending rows, where to look."""
-    lines = [f"{sum(len(suite['failed']) for suite in broken)} data expectations do not hold:"]
-    for suite in broken:
-        for failure in suite["failed"]:
-            column = f" of {failure['column']}" if failure["column"] else ""
-            lines.append(f"  {suite['name']}: {failure['expectation']}{column}: {failure['observed']}")
-            lines += [f"      {row}" for row in failure["rows"]]
-    lines.append(f"Data Docs: {page}; correct the data or the limits (quality.* in params.yaml) and run again.")
-    return "\n".join(lines)
-
-
-def _between(column: str, low: float | None, high: float | None, notes: str | None = None) -> gxe.Expectation:
-    return gxe.ExpectColumnValuesToBeBetween(column=column, min_value=low, max_value=high, notes=notes)
-
-
-def _validate_one(context: Any, source: Any, suite: Suite) -> dict[str, Any]:
-    batch = source.add_dataframe_asset(suite.name).add_batch_definition_whole_dataframe("all")
-    added = context.suites.add(gx.ExpectationSuite(name=suite.name, expectations=list(suite.expectations)))
-    definition = context.validation_definitions.add(gx.ValidationDefinition(name=suite.name, data=batch, suite=added))
-    checkpoint = context.checkpoints.add(
-        gx.Checkpoint(
-            name=suite.name,
-            validation_definitions=[definition],
-            result_format={
-                "result_format": "SUMMARY",
-                "unexpected_index_column_names": list(suite.keys),
-                "partial_unexpected_count": SHOWN_ROWS,
-            },
-        )
-    )
-    outcome = checkpoint.run(batch_parameters={"dataframe": suite.frame}, run_id=RUN)
-    results = [result for run in outcome.run_results.values() for result in run.results]
-    failed = [_failure(suite, result) for result in results if not result.success]
-    failed.sort(key=lambda failure: (failure["expectation"], failure["column"]))
-    return {
-        "name": suite.name,
-        "hard": suite.hard,
-        "rows": len(suite.frame),
-        "success": bool(outcome.success),
-        "expectations": len(results),
-        "failed": failed,
-    }
-
-
-def _failure(suite: Suite, result: Any) -> dict[str, Any]:
-    config, found = result.expectation_config, result.result
-    column = config.kwargs.get("column", "")
-    if "unexpected_count" in found:
-        total = found["element_count"]
-        observed = f"{found['unexpected_count']} of {total} rows"
-        rows = [_row(suite, entry, column) for entry in found.get("partial_unexpected_index_list") or []][:SHOWN_ROWS]
-    elif "observed_value" in found:
-        wanted = {key: config.kwargs[key] for key in ("min_value", "max_value") if config.kwargs.get(key) is not None}
-        observed = f"observed {found['observed_value']}, wanted " + ", ".join(f"{k} {v}" for k, v in wanted.items())
-        rows = []
-    else:
-        message = (result.exception_info or {}).get("exception_message") or result.exception_info
-        raise QualityError(f"suite {suite.name}: {config.type} of {column} could not be evaluated: {message}")
-    return {"expectation": config.type, "column": column, "observed": observed, "rows": rows}
-
-
-def _row(suite: Suite, entry: Mapping[str, Any], column: str) -> str:
-    keys = ", ".join(f"{key} {entry[key]}" for key in suite.keys if key in entry and key != column)
-    value = entry.get(column)
-    shown = "null" if pd.isna(value) else repr(value.item() if hasattr(value, "item") else value)
-    return f"{keys}: {column} = {shown}" if keys else f"{column} = {shown}"
+def _side_frame(path: Path, store: TemplateStore, *, sample: int | None, seed: str, workers: int) -> pd.DataFrame:
+    rows = read_rows(path)
+    columns = instance_gates(rows, store, sample=sample, seed=seed, workers=workers)
+    return instance_frame(rows).assign(**{name: pd.Series(values, dtype=object) for name, values in columns.items()})

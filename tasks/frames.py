@@ -13,33 +13,53 @@ from typing import Any
 import apsw
 import pandas as pd
 
-from birdrl.audit.normalise import normalise_sql, normalise_text
-from birdrl.files import read_jsonl, sha256_file
+from birdrl.audit.normalise import normalise_text
+from birdrl.files import sha256_file
 from birdrl.gym.templates import TemplateStore, open_template
-
-# Shorter solution statements (COMMIT, DROP TABLE t) may stand in a description without giving anything away.
-LEAK_CHARS = 20
+from tasks.gate_columns import statements
 
 INSTANCE_COLUMNS = (
     "row", "instance_id", "db_id", "dialect", "category", "bug_kind", "query_chars", "issue_statements", "issue_chars",
-    "solution_statements", "solution_chars", "tests", "solution_differs", "text_shows_solution",
+    "solution_statements", "solution_chars", "tests", "solution_differs", "text",
+)  # fmt: skip
+TRAJECTORY_COLUMNS = (
+    "row", "instance_id", "db_id", "category", "turns", "turns_match", "shortest_message", "has_error",
 )  # fmt: skip
 
 
-def instance_frame(path: Path) -> pd.DataFrame:
-    """One row per line of a JSON-lines file of instances; `row` counts from 1."""
-    rows = [_instance(number, row) for number, row in enumerate(read_jsonl(path), 1)]
+def instance_frame(instances: Iterable[Mapping[str, Any]]) -> pd.DataFrame:
+    """One row per instance as it stands in its file; `row` counts from 1."""
+    rows = [_instance(number, row) for number, row in enumerate(instances, 1)]
     return pd.DataFrame(rows, columns=list(INSTANCE_COLUMNS))
 
 
-def database_frame(sides: Mapping[str, pd.DataFrame]) -> pd.DataFrame:
-    """One row per database, with its number of instances on each side and `sides`, for example `train+eval`."""
+def trajectory_frame(trajectories: Iterable[Mapping[str, Any]]) -> pd.DataFrame:
+    """One row per trajectory as it stands in its file; `row` counts from 1."""
+    rows = [_trajectory(number, row) for number, row in enumerate(trajectories, 1)]
+    return pd.DataFrame(rows, columns=list(TRAJECTORY_COLUMNS))
+
+
+def database_frame(sides: Mapping[str, pd.DataFrame], fingerprints: Mapping[str, str]) -> pd.DataFrame:
+    """One row per database, with its number of instances on each side and `sides`, for example `train+eval`.
+
+    `twin` names a database of another side with the same schema fingerprint.
+    """
     used = {side: frame["db_id"].dropna().value_counts() for side, frame in sides.items()}
-    rows = []
+    rows: list[dict[str, Any]] = []
     for db_id in sorted({str(db_id) for counts in used.values() for db_id in counts.index}):
         counts = {side: int(values.get(db_id, 0)) for side, values in used.items()}
         rows.append({"db_id": db_id, **counts, "sides": "+".join(side for side, count in counts.items() if count)})
-    return pd.DataFrame(rows, columns=["db_id", *used, "sides"])
+    for row in rows:
+        schema = fingerprints.get(row["db_id"])
+        row["twin"] = next(
+            (
+                other["db_id"]
+                for other in rows
+                if schema and other["sides"] != row["sides"] and fingerprints.get(other["db_id"]) == schema
+            ),
+            None,
+        )
+    return pd.DataFrame(rows, columns=["db_id", *used, "sides", "twin"])
 
 
 def template_frame(store: TemplateStore) -> pd.DataFrame:
@@ -78,7 +98,7 @@ def share_frame(sides: Mapping[str, pd.DataFrame], categories: Iterable[str]) ->
 
 
 def _instance(number: int, row: Mapping[str, Any]) -> dict[str, Any]:
-    issue, solution = _statements(row.get("issue_sql")), _statements(row.get("sol_sql"))
+    issue, solution = statements(row.get("issue_sql")), statements(row.get("sol_sql"))
     text = row.get("query") if isinstance(row.get("query"), str) else ""
     tests = row.get("test_cases")
     bug = row.get("bug")
@@ -93,25 +113,30 @@ def _instance(number: int, row: Mapping[str, Any]) -> dict[str, Any]:
         "solution_chars": sum(map(len, solution)),
         "tests": len(tests) if isinstance(tests, list) else 0,
         "solution_differs": _plain(issue) != _plain(solution),
-        "text_shows_solution": _shows(str(text), issue, solution),
+        "text": normalise_text(str(text)),
     }
 
 
-def _statements(value: Any) -> list[str]:
-    """The non-blank statements of a field that should be a list of texts; anything else counts as none."""
-    return [s for s in value if isinstance(s, str) and s.strip()] if isinstance(value, list) else []
+def _trajectory(number: int, row: Mapping[str, Any]) -> dict[str, Any]:
+    messages = row.get("messages")
+    contents = [
+        (message.get("role"), str(message.get("content") or ""))
+        for message in (messages if isinstance(messages, list) else [])
+        if isinstance(message, dict)
+    ]
+    turns = sum(role == "assistant" for role, _ in contents)
+    return {
+        "row": number,
+        **{key: row.get(key) for key in ("instance_id", "db_id", "category", "turns")},
+        "turns_match": row.get("turns") == turns,
+        "shortest_message": min((len(content.strip()) for _, content in contents), default=0),
+        "has_error": int(any(role == "tool" and content.startswith("Error") for role, content in contents)),
+    }
 
 
 def _plain(statements: Iterable[str]) -> list[str]:
     # Case and white space stay: inside a literal they can be the very bug.
     return [statement.strip().rstrip("; \n\t") for statement in statements]
-
-
-def _shows(text: str, issue: list[str], solution: list[str]) -> bool:
-    given = {normalise_sql([statement]) for statement in issue}
-    new = [normalise_sql([statement]) for statement in solution]
-    words = normalise_text(text)
-    return any(sql in words for sql in new if len(sql) >= LEAK_CHARS and sql not in given)
 
 
 def _integrity(path: Path) -> str:

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
-from birdrl.audit.contamination import Audit
+from birdrl.audit.contamination import COUNTS, Audit
 from birdrl.audit.similarity import Pair
 
 _ROWS = (
     ("database_overlap", "databases on both sides"),
     ("template_overlap", "template files (same bytes) on both sides"),
+    ("schema_overlap", "schemas (same tables and columns) on both sides"),
     ("source_overlap", "sources on both sides"),
     ("exact_issue_text", "issue texts on both sides"),
     ("exact_issue_sql", "buggy SQL on both sides"),
+    ("masked_issue_sql", "buggy SQL on both sides, constants aside"),
     ("exact_solution_sql", "solution SQL on both sides"),
+    ("masked_solution_sql", "solution SQL on both sides, constants aside"),
+    ("result_overlap", "results of solutions on both sides"),
     ("exact_joint", "issue text and buggy SQL together on both sides"),
     ("near_duplicate_pairs", "pairs above both similarity thresholds"),
     ("pairs", "pairs compared"),
@@ -20,8 +24,14 @@ _ROWS = (
     ("flagged_eval", "evaluation instances that a flagged training instance resembles"),
     ("flagged_train", "training instances excluded"),
     ("kept_train", "training instances kept"),
+    ("train_without_source", "training instances that name no source"),
+    ("eval_without_source", "evaluation instances that name no source"),
+    ("train_without_result", "training instances without a result to compare"),
+    ("eval_without_result", "evaluation instances without a result to compare"),
 )
 _SHOWN_FLAGS = 100
+_SHOWN_SHARED = 10
+_NAMED_ELSEWHERE = ("databases", "joint")
 
 
 def render_markdown(audit: Audit) -> str:
@@ -36,11 +46,11 @@ def render_markdown(audit: Audit) -> str:
         "",
         "| What | Count |",
         "|---|---:|",
-        *(f"| {label} | {counts[key]:,} |" for key, label in _ROWS),
+        *(f"| {label} | {_count(counts[key])} |" for key, label in _ROWS),
         "",
     ]
-    if audit.overlap.databases:
-        names = ", ".join(f"`{shared.value}`" for shared in audit.overlap.databases)
+    if audit.overlap.shared["databases"]:
+        names = ", ".join(f"`{shared.value}`" for shared in audit.overlap.shared["databases"])
         lines += [f"**Databases on both sides:** {names}. Success on them does not show transfer.", ""]
     lines += ["## Excluded training instances", ""]
     if audit.flags:
@@ -54,10 +64,33 @@ def render_markdown(audit: Audit) -> str:
             lines.append(f"\n{len(audit.flags) - _SHOWN_FLAGS} more in report.json.")
     else:
         lines.append("None.")
+    lines += _shared_values(audit)
     lines += ["", "## Closest pairs", ""]
+    if not audit.views.closest_complete:
+        lines += ["Others may be as close: the search kept the closest by an upper bound.", ""]
     for pair in audit.views.closest:
         lines += _pair(audit, pair)
     return "\n".join(lines).rstrip() + "\n"
+
+
+def _count(value: int | None) -> str:
+    return "not looked at" if value is None else f"{value:,}"
+
+
+def _shared_values(audit: Audit) -> list[str]:
+    """The values on both sides that a person should look at, those of most training instances first."""
+    lines: list[str] = []
+    for channel, entries in audit.overlap.shared.items():
+        if channel in _NAMED_ELSEWHERE or not entries:
+            continue
+        lines += ["", f"## On both sides: {dict(_ROWS)[COUNTS[channel]].removesuffix(' on both sides')}", ""]
+        lines += ["| Value | Training instances | Evaluation instances |", "|---|---|---|"]
+        for shared in sorted(entries, key=lambda entry: -entry.count)[:_SHOWN_SHARED]:
+            value = " ".join(shared.value.split()).replace("|", "\\|").replace("`", "'")
+            lines.append(f"| `{value}` | {shared.count}: {_some(shared.train)} | {_some(shared.eval)} |")
+        if len(entries) > _SHOWN_SHARED:
+            lines.append(f"\n{len(entries) - _SHOWN_SHARED} more.")
+    return lines
 
 
 def _number(value: float | None) -> str:
@@ -70,7 +103,7 @@ def _some(values: tuple[str, ...], shown: int = 3) -> str:
 
 
 def _pair(audit: Audit, pair: Pair) -> list[str]:
-    train, evaluation = audit.train[pair.train], audit.evaluation[pair.eval]
+    train, evaluation = audit.shown[pair.train], audit.evaluation[pair.eval]
     lines = [
         f"### {train.instance_id} / {evaluation.instance_id}",
         "",
@@ -78,9 +111,9 @@ def _pair(audit: Audit, pair: Pair) -> list[str]:
         "",
     ]
     for side, instance in (("training", train), ("evaluation", evaluation)):
-        sql = "\n".join(instance.issue_sql)
+        sql = "\n".join(instance.sql)
         fence = "`" * 3
         while fence in sql:  # a longer fence than anything inside keeps the block closed
             fence += "`"
-        lines += [f"{side}: {' '.join(instance.query.split())}", "", f"{fence}sql", sql, fence, ""]
+        lines += [f"{side}: {' '.join(instance.text.split())}", "", f"{fence}sql", sql, fence, ""]
     return lines

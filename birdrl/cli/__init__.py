@@ -21,6 +21,7 @@ COMMANDS = {
     "sql": "execute SQL on a private replica of a database, as a policy's rollout would, and print what it would see",
     "score": "judge predictions against gold SQL or test cases, one verdict a line",
     "gym": "work on files of instances",
+    "audit": "compare a training file with an evaluation file: exact overlaps, near duplicates, closest pairs",
     "diagnose": "the energy along transcripts and the distribution of their rewards (SQL-ASTRA 2.3 and 4.1)",
 }
 

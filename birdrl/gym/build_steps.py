@@ -20,7 +20,7 @@ KEPT_REWINDERS = 16  # databases that a process keeps in memory; others are read
 GOLD_MAX_STEPS = 20_000_000  # of SQLite's machine, about half a second: counted, so every machine rejects the same
 GOLD_TIME_LIMIT_S = 60.0
 MAX_ROWS = 5000  # of a solution's result
-PATIENCE = 15  # times the limit of a statement: a busy machine must not decide what enters the gym
+PATIENCE = 15  # times a rollout's limits: a busy machine must not decide what enters the gym
 
 
 @dataclass(frozen=True)
@@ -41,6 +41,18 @@ class Made:
     exhausted: bool
 
 
+def patient_pool(params: GymParams, workers: int) -> PoolConfig:
+    """For the gates, which count steps where it matters: limits of time only end what hangs."""
+    limits = PoolConfig()
+    return PoolConfig(
+        workers=workers,
+        statement_timeout_s=PATIENCE * params.statement_timeout_s,
+        parse_timeout_s=PATIENCE * limits.parse_timeout_s,
+        lease_timeout_s=PATIENCE * limits.lease_timeout_s,
+        max_rows=MAX_ROWS,
+    )
+
+
 class Workshop:
     """One process's tools: a replica pool of one worker, the gates, and the databases it has worked on lately."""
 
@@ -49,9 +61,7 @@ class Workshop:
         self.store = TemplateStore(spec.templates)
         self.journal = Journal(spec.journal)
         params = spec.params
-        self._pool = ReplicaPool(
-            PoolConfig(workers=1, statement_timeout_s=PATIENCE * params.statement_timeout_s, max_rows=MAX_ROWS)
-        )
+        self._pool = ReplicaPool(patient_pool(params, workers=1))
         limits = Limits(params.max_sql_chars, params.max_words, params.text_style)
         self.gates = Gates(self.store, self._pool, limits)
         self._rewinders: OrderedDict[str, DatabaseRewinder] = OrderedDict()

@@ -41,4 +41,4 @@ def _features(statements: list[str]) -> SqlFeatures:
     try:
         return extract_features(";\n".join(statements))
     except PolicySqlError:  # another dialect's syntax in an imported row
-        return SqlFeatures(frozenset(), frozenset(), len(statements))
+        return SqlFeatures(frozenset(), frozenset(), frozenset(), len(statements))

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from pydantic import BaseModel, ConfigDict, Field
 
+from birdrl.files import canonical_json, sha256_text
+
 
 class Column(BaseModel):
     model_config = ConfigDict(frozen=True)
@@ -47,3 +49,18 @@ class Schema(BaseModel):
     def table(self, name: str) -> Table | None:
         """The table of that name (case-insensitive), or None."""
         return next((t for t in self.tables if t.name.lower() == name.lower()), None)
+
+    def fingerprint(self) -> str:
+        """SHA-256 of tables, columns and keys, whatever their order and the case of their names; rows do not matter."""
+        tables = sorted(
+            [
+                table.name.casefold(),
+                sorted([column.name.casefold(), column.type, column.primary_key] for column in table.columns),
+                sorted(
+                    [key.column.casefold(), key.ref_table.casefold(), key.ref_column.casefold()]
+                    for key in table.foreign_keys
+                ),
+            ]
+            for table in self.tables
+        )
+        return sha256_text(canonical_json(tables))

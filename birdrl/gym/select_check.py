@@ -21,7 +21,7 @@ from birdrl.gym.templates import open_template
 
 _STEPS_PER_CALL = 20_000
 # Authorizer actions of a query without side effects.
-_READING = frozenset((apsw.SQLITE_SELECT, apsw.SQLITE_READ, apsw.SQLITE_FUNCTION, apsw.SQLITE_RECURSIVE))
+READING = frozenset((apsw.SQLITE_SELECT, apsw.SQLITE_READ, apsw.SQLITE_FUNCTION, apsw.SQLITE_RECURSIVE))
 _UNSTEADY_FUNCTIONS = re.compile(
     r"random|randomblob|current_(date|time|timestamp)|changes|total_changes|last_insert_rowid|sqlite_version"
     r"|sqlite_source_id|load_extension"
@@ -138,7 +138,7 @@ class SelectChecker:
     def _authorize(self, action: int, _one: str | None, two: str | None, _db: str | None, _by: str | None) -> int:
         if action == apsw.SQLITE_FUNCTION and two:
             self._functions.add(two.lower())
-        return apsw.SQLITE_OK if action in _READING else apsw.SQLITE_DENY
+        return apsw.SQLITE_OK if action in READING else apsw.SQLITE_DENY
 
     def _run(self, connection: apsw.Connection, sql: str) -> list[tuple[Any, ...]]:
         self._deadline = time.monotonic() + self.time_limit_s

@@ -48,7 +48,13 @@ def read_inputs(
         templates=read_json(folder("templates") / "manifest.json"),
         gym=read_json(folder("gym") / "stats.json"),
         audit=read_json(folder("audit") / "report.json"),
-        quality=read_json(folder("quality") / "summary.json"),
+        quality={
+            "suites": [
+                suite
+                for stage in ("quality", "quality_trajectories")
+                for suite in read_json(folder(stage) / "summary.json")["suites"]
+            ]
+        },
         distill={
             name: read_json(folder(name) / "stats.json") for name in ("distill_reasoning", "distill_trajectories")
         },

@@ -220,10 +220,14 @@ def _audit(report: Mapping[str, Any]) -> list[Block]:
     labels = (
         ("database_overlap", "databases on both sides"),
         ("template_overlap", "template files on both sides"),
+        ("schema_overlap", "schemas on both sides"),
         ("source_overlap", "sources on both sides"),
         ("exact_issue_text", "issue texts on both sides"),
         ("exact_issue_sql", "buggy SQL on both sides"),
+        ("masked_issue_sql", "buggy SQL on both sides, constants aside"),
         ("exact_solution_sql", "solution SQL on both sides"),
+        ("masked_solution_sql", "solution SQL on both sides, constants aside"),
+        ("result_overlap", "results of solutions on both sides"),
         ("exact_joint", "issue text and buggy SQL together"),
         ("pairs", "pairs compared"),
         ("pairs_above_text_threshold", f"pairs with text similarity above {thresholds.get('text')}"),
@@ -271,7 +275,10 @@ def _quality(summary: Mapping[str, Any]) -> list[Block]:
             [suite["name"], state, number(suite.get("rows")), number(suite.get("expectations")), broken or "none"]
         )
     return [
-        Paragraph("Expectations over instances and templates; the full pages are the quality stage's Data Docs."),
+        Paragraph(
+            "Expectations over instances, templates, split and trajectories; the full pages are the Data Docs of the "
+            "quality stages."
+        ),
         Table(["suite", "result", "rows", "expectations", "broken"], rows, frozenset({2, 3})),
     ]
 

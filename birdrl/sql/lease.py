@@ -25,7 +25,6 @@ if TYPE_CHECKING:
 
 KILL_GRACE_S = 0.25  # after a statement's limit, before its worker is killed
 SCRIPT_FACTOR = 5  # a script may take this many statement limits, unless the caller says otherwise
-PARSE_TIMEOUT_S = 5.0  # for the syntax tree of one script
 
 
 class Lease:
@@ -119,13 +118,14 @@ class Lease:
         with self._use() as worker:
             if self.killed:
                 raise PolicySqlError("an earlier statement was killed and the session is lost")
+            limit = self._pool.config.parse_timeout_s
             worker.send("features", script)
             self._answer(worker)  # the parser is loaded
             try:
-                kind, *rest = worker.receive(PARSE_TIMEOUT_S)
+                kind, *rest = worker.receive(limit)
             except WorkerTimeoutError:
                 self._kill(worker)
-                raise PolicySqlError(f"parsing took more than {PARSE_TIMEOUT_S:g} s") from None
+                raise PolicySqlError(f"parsing took more than {limit:g} s") from None
             if kind == "unparsed":
                 raise PolicySqlError(rest[0])
             names, tables, columns, statements = rest

@@ -15,6 +15,7 @@ class PoolConfig:
 
     workers: int = 2  # replicas, one worker process each; K of Appendix B.5
     statement_timeout_s: float = 2.0
+    parse_timeout_s: float = 5.0  # for the syntax tree of one script
     acquire_timeout_s: float = 60.0  # waiting for a free replica
     lease_timeout_s: float = 300.0  # an older lease is reclaimed
     max_rows: int = 10_000  # of one statement's result

@@ -14,6 +14,7 @@ from birdrl.errors import InputError
 from birdrl.files import write_json, write_jsonl
 from birdrl.gym.build import Gym, build_gym
 from birdrl.gym.stats import gym_stats
+from birdrl.gym.teacher import build_teacher_gym
 from birdrl.gym.templates import TemplateStore
 from birdrl.params import GymParams
 from birdrl.stages.registry import StageContext
@@ -22,7 +23,7 @@ from birdrl.stages.registry import StageContext
 def run(ctx: StageContext) -> None:
     """Build the gym. Fewer instances than asked for is a warning, none on either side an InputError.
 
-    A killed run leaves its journal in `ctx.work` and the next one goes on there.
+    A killed run leaves its journal in `ctx.work` (a teacher's, its cached answers) and the next one goes on there.
     """
     build_into(ctx.out, TemplateStore(ctx.input("templates")), ctx.params.gym, ctx.seed, ctx.work)
 
@@ -31,7 +32,10 @@ def build_into(out: Path, store: TemplateStore, params: GymParams, seed: int, wo
     """Build a gym and write its files to the folder `out`; the journal under `work` goes when they are complete."""
     bars = _Bars(params.train_instances + params.eval_instances)
     try:
-        gym = build_gym(store, params, seed, bars.update, work=work)
+        if params.rewinder == "teacher":
+            gym = build_teacher_gym(store, params, seed, bars.update)
+        else:
+            gym = build_gym(store, params, seed, bars.update, work=work)
     finally:
         bars.close()
     made = {"train": len(gym.train), "eval": len(gym.evaluation)}

@@ -81,6 +81,13 @@ STAGES: dict[str, Stage] = {
             "the teacher writes tool-use trajectories with real observations",
             shared="agent",
         ),
+        _stage(
+            "quality_trajectories",
+            "templates audit distill_trajectories",
+            "tasks.trajectory_expectations:run",
+            "check what the teacher wrote against its expectations",
+            shared="agent",
+        ),
         _stage("policy_init", "", "birdrl.stages.policy_init:run", "the model that training starts from"),
         _stage(
             "sft_reasoning",
@@ -91,7 +98,7 @@ STAGES: dict[str, Stage] = {
         ),
         _stage(
             "sft_tools",
-            "sft_reasoning distill_reasoning distill_trajectories",
+            "sft_reasoning distill_reasoning distill_trajectories quality_trajectories",
             "birdrl.stages.train:run_sft_tools",
             "stage 2: tool-use imitation",
             shared="agent engine",
@@ -119,8 +126,8 @@ STAGES: dict[str, Stage] = {
         ),
         _stage(
             "report",
-            "templates gym audit quality distill_reasoning distill_trajectories policy_init sft_reasoning sft_tools "
-            "rl_reasoning rl_agentic evaluate",
+            "templates gym audit quality distill_reasoning distill_trajectories quality_trajectories policy_init "
+            "sft_reasoning sft_tools rl_reasoning rl_agentic evaluate",
             "birdrl.stages.report:run",
             "one page: the table, the curves, the data",
         ),

@@ -54,7 +54,9 @@ def test_a_changed_parameter_reruns_its_dependents_under_dvc_and_then_the_flow_i
 
 def test_an_override_of_the_flow_reruns_its_dependents_and_leaves_dvc_clean(project):
     project.flow("--set", "distill_trajectories.limit=41")
-    dependents = ["distill_trajectories", "sft_tools", "rl_reasoning", "rl_agentic", "evaluate", "report"]
+    dependents = [
+        "distill_trajectories", "quality_trajectories", "sft_tools", "rl_reasoning", "rl_agentic", "evaluate", "report",
+    ]  # fmt: skip
     assert project.ran() == dependents
     assert project.task_states() == only(*dependents)
     assert project.is_clean()

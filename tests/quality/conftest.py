@@ -42,6 +42,19 @@ def context(tmp_path: Path) -> Callable[[dict[str, list[Row]]], StageContext]:
         writer.finish()
         for path, side in (("audit/train.jsonl", "train"), ("gym/eval.jsonl", "eval")):
             (root / path).write_text("".join(json.dumps(row) + "\n" for row in instances[side]))
+        flagged = [{"instance_id": "train-99"}]
+        counts = {"database_overlap": 0, "result_overlap": None, "flagged_train": 1, "kept_train": 8}
+        report = {"counts": counts, "thresholds": {"text": 0.85, "sql": 0.9}, "flagged": flagged}
+        (root / "audit/report.json").write_text(json.dumps(report))
+        part = {
+            "instances": 9,
+            "by_category": {"query": 3},
+            "distinct_test_cases": 9,
+            "by_kind": {"a": 9},
+            "domains": 1,
+        }
+        stats = {"train": part, "eval": part, "shortfall": {"train": 2, "eval": 0}, "rejections": {"empty": 4}}
+        (root / "gym/stats.json").write_text(json.dumps(stats))
         out = root / ".quality.part"
         out.mkdir()
         params = load_params("smoke", LIMITS, Path(__file__).parents[2] / "params.yaml")
@@ -57,8 +70,8 @@ def _instance(identifier: str, db_id: str, number: int) -> Row:
         "dialect": "SQLite",
         "category": ("query", "management", "personalization")[number % 3],
         "query": f"The list number {number} leaves out the last item, please include it.",
-        "issue_sql": [f"SELECT id FROM item WHERE id < {number + 5}"],
-        "sol_sql": [f"SELECT id FROM item WHERE id <= {number + 5}"],
+        "issue_sql": [f"SELECT id FROM item WHERE id < {number + 1}"],
+        "sol_sql": [f"SELECT id FROM item WHERE id <= {number + 1}"],
         "test_cases": [{"kind": "result"}],
         "bug": {"kind": f"kind_{number % 2}", "family": "filtering", "cause": "c", "intent": "i"},
         "source": {},
@@ -68,6 +81,7 @@ def _instance(identifier: str, db_id: str, number: int) -> Row:
 def _database(path: Path, db_id: str) -> Path:
     with sqlite3.connect(path) as connection:
         connection.execute("CREATE TABLE item(id INTEGER PRIMARY KEY, name TEXT)")
+        connection.execute(f"CREATE TABLE of_{db_id}(id INTEGER PRIMARY KEY, name TEXT)")
         connection.executemany("INSERT INTO item(name) VALUES (?)", [(f"{db_id} {n}",) for n in range(9)])
     connection.close()
     return path
@@ -75,4 +89,5 @@ def _database(path: Path, db_id: str) -> Path:
 
 def _schema(db_id: str) -> Schema:
     columns = [Column(name=name, type=kind, label=name) for name, kind in (("id", "INTEGER"), ("name", "TEXT"))]
-    return Schema(db_id=db_id, tables=[Table(name="item", label="item", rows=9, columns=columns)])
+    names = ("item", f"of_{db_id}")
+    return Schema(db_id=db_id, tables=[Table(name=name, label=name, rows=9, columns=columns) for name in names])

@@ -176,6 +176,7 @@ def _write_data(root: Path) -> None:
          "failed": [{"expectation": "e", "column": "difference", "observed": "1 of 3 rows", "rows": []}]},
     ]  # fmt: skip
     _json(root / "quality" / "summary.json", {"success": True, "suites": suites})
+    _json(root / "quality_trajectories" / "summary.json", {"success": True, "suites": []})
     _json(root / "distill_reasoning" / "stats.json", {"accepted": 391, "rejected": 9, "by_turns": {"1": 391}})
     _json(
         root / "distill_trajectories" / "stats.json", {"accepted": 238, "rejected": 2, "by_turns": {"2": 150, "3": 88}}

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import apsw
 
+from birdrl.gym.select_check import READING
 from birdrl.gym.templates import open_template
 
 MAX_STEPS = 20_000_000  # about half a second; issues and solutions beyond would be cut off in rollouts
@@ -26,7 +27,7 @@ class StepCounter:
         self._connections: OrderedDict[Path, apsw.Connection] = OrderedDict()
 
     def too_costly(self, template: Path, queries: Sequence[str]) -> bool:
-        """Whether one of the queries takes more than `max_steps`. One that fails costs nothing."""
+        """Whether one of the queries takes more than `max_steps`. One that fails, or would write, costs nothing."""
         with self._lock:
             connection = self._connection(template)
             return any(self._costly(connection, sql) for sql in queries)
@@ -52,6 +53,7 @@ class StepCounter:
         if connection is None:
             connection = open_template(template)
             connection.set_progress_handler(self._step, _STEPS_PER_CALL)
+            connection.authorizer = _only_read  # a language model's SQL runs here, too
         self._connections[template] = connection
         if len(self._connections) > _KEPT:
             self._connections.popitem(last=False)[1].close()
@@ -60,3 +62,7 @@ class StepCounter:
     def _step(self) -> bool:
         self._left -= _STEPS_PER_CALL
         return self._left < 0
+
+
+def _only_read(action: int, _one: str | None, _two: str | None, _db: str | None, _by: str | None) -> int:
+    return apsw.SQLITE_OK if action in READING else apsw.SQLITE_DENY
