@@ -12,6 +12,7 @@ from collections.abc import Hashable, Sequence
 from birdrl.compare.syntax import without_distinct
 
 Rows = Sequence[tuple[Hashable, ...]]
+_TYPES: dict[type, str] = {kind: str(kind) for kind in (type(None), int, float, str, bytes)}
 _CURRENT_YEAR = re.compile(r"YEAR\s*\(\s*CURDATE\s*\(\s*\)\s*\)\s*", re.IGNORECASE)
 
 
@@ -42,14 +43,14 @@ def same_up_to_columns(a: Rows, b: Rows, ordered: bool) -> bool:
 
 def _sort_alike(a: Rows, b: Rows, ordered: bool) -> bool:
     """The published first look, on tables that are equal but for it."""
-    if not any(isinstance(value, float) for rows in (a, b) for row in rows for value in row):
-        return True  # only a float has an equal that reads differently
+    if not any(type(value) is float and value.is_integer() for rows in (a, b) for row in rows for value in row):
+        return True  # nothing else has an equal that reads differently
     sorted_a, sorted_b = ([tuple(sorted(row, key=_reading)) for row in rows] for rows in (a, b))
     return sorted_a == sorted_b if ordered else set(sorted_a) == set(sorted_b)
 
 
 def _reading(value: Hashable) -> str:
-    return f"{value}{type(value)}"
+    return str(value) + _TYPES[type(value)]
 
 
 def _permuted(a: Rows, b: Rows, ordered: bool) -> bool:
