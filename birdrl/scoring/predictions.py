@@ -56,7 +56,8 @@ def read_predictions(
     instance's, a duplicate without `trials`, an instance without prediction unless `missing`.
     """
     rows = list(_read(path, len(tasks)))
-    tasks_by_key: dict[str | int, Task] = {**_tasks_by_name(rows, tasks), **dict(enumerate(tasks))}
+    tasks_by_key: dict[str | int, Task] = dict(enumerate(tasks))
+    tasks_by_key.update(_tasks_by_name(rows, tasks))
     found: dict[str, list[Prediction]] = {}
     for row in rows:
         task = tasks_by_key.get(row.key)

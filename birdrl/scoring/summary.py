@@ -50,7 +50,7 @@ def summarise(rows: Sequence[Row], mode: str) -> dict[str, Any]:
     return summary
 
 
-def read_verdicts(path: Path, instances: Set[str]) -> list[Row]:
+def read_verdicts(path: Path, instances: Set[str]) -> Sequence[Row]:
     """The rows that an earlier run wrote. Raises InputError for a row that is none, and where none is about one of the
     instances."""
     rows = list(read_jsonl(path))
