@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import math
 import os
 import select
@@ -29,7 +30,8 @@ class WorkerProcess:
     """One worker process. Not thread-safe, except `kill`.
 
     Replies: none to `renew`; to `lease` ("leased", bytes written to disk), ("refused", why) or ("failed", why); to
-    `execute` a ("result", fields) for each statement, then ("end", dirty, bytes held) or ("failed", why).
+    `execute` a ("result", fields) for each statement, then ("end", dirty, bytes held) or ("failed", why); at any time
+    ("crashed", why).
     """
 
     def __init__(self, memory_bytes: int, folder: int, *, copies: bool = False) -> None:
@@ -104,6 +106,8 @@ class WorkerProcess:
             raise self._death() from error
         if message is None:
             raise self._death()
+        if message[0] == "crashed":
+            raise self._crash(message[1])
         return message
 
     def state(self) -> WorkerState:
@@ -120,7 +124,14 @@ class WorkerProcess:
         self._popen.wait()
         self._channel.sock.close()
 
+    def _crash(self, why: str) -> InfraError:
+        return InfraError(f"SQL worker {self.pid} failed: {why}")
+
     def _death(self) -> InfraError:
+        with contextlib.suppress(OSError):  # it may have said why
+            while self._poll.poll(0) and (message := self._channel.receive()) is not None:
+                if message[0] == "crashed":
+                    return self._crash(message[1])
         deadline = time.monotonic() + 1.0
         while (code := self._popen.poll()) is None and time.monotonic() < deadline:
             time.sleep(0.001)

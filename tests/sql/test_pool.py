@@ -317,6 +317,19 @@ def test_a_worker_that_dies_on_its_own_is_an_infra_error(template: Path) -> None
         assert pool.counters.deaths == 2
 
 
+def test_a_worker_that_fails_says_why(template: Path) -> None:
+    with ReplicaPool(PoolConfig(workers=1)) as pool:
+        worker = pool._replicas[0].process.result(10)
+        worker.send("nonsense")
+        with pytest.raises(InfraError, match="failed: KeyError: 'nonsense'"):
+            worker.receive(60)
+        with pool.acquire("a", template) as lease:
+            assert count(lease) == 4
+            pool._replicas[0].process.result(10).send("nonsense")
+            with pytest.raises(InfraError, match=r"trajectory 'a': .* failed: KeyError"):
+                lease.execute(COUNT)
+
+
 def test_big_scripts_and_big_results_do_not_deadlock(pool: ReplicaPool, template: Path) -> None:
     with pool.acquire("big", template) as lease:
         values = ", ".join(f"({number}, '{'v' * 30}', 1, 1)" for number in range(100, 8100))
