@@ -60,13 +60,14 @@ class Policy:
     """The authorizer of one connection.
 
     `dirty`: some action since `rearm` may have changed the replica or its connection.
-    `reason`: why the latest statement was denied, empty if it was not.
+    `reason`: why the latest statement was denied, empty if it was not. `ignored`: the pragma in it that has no effect.
     `executing`: a statement has been prepared and runs now; only VACUUM attaches anything then.
     """
 
     def __init__(self) -> None:
         self.dirty = False
         self.reason = ""
+        self.ignored = ""
         self.executing = False
 
     def apply(self, connection: apsw.Connection) -> None:
@@ -106,6 +107,7 @@ class Policy:
         if name in READING_PRAGMAS_WITH_ARGUMENT or (argument is None and name in READING_PRAGMAS):
             return apsw.SQLITE_OK
         if name in IGNORED_PRAGMAS:
+            self.ignored = name
             return apsw.SQLITE_IGNORE
         self.dirty = True
         if name in CHANGING_PRAGMAS:
