@@ -39,6 +39,7 @@ IGNORED_PRAGMAS = _words(
 DENIED_FUNCTIONS = _words("load_extension fts3_tokenizer readfile writefile edit sqlite_log")
 # Virtual tables; the others, dbstat above all, do not even exist for a session.
 ALLOWED_MODULES = _words("fts3 fts4 fts4aux fts5 fts5vocab geopoly rtree rtree_i32")
+_KEPT_MODULES = sorted(ALLOWED_MODULES)
 _PRISTINE_ACTIONS = frozenset({apsw.SQLITE_SELECT, apsw.SQLITE_READ, apsw.SQLITE_FUNCTION, apsw.SQLITE_RECURSIVE})
 
 # Lowered engine limits. ATTACHED stays 1 because VACUUM attaches a temporary database.
@@ -76,9 +77,7 @@ class Policy:
             connection.limit(limit, value)
         connection.config(apsw.SQLITE_DBCONFIG_DEFENSIVE, 1)
         connection.config(apsw.SQLITE_DBCONFIG_TRUSTED_SCHEMA, 0)
-        connection.drop_modules(sorted(ALLOWED_MODULES))  # names those to keep
-        # Several reading statements open the temporary database, which PRAGMA database_list shows ever after.
-        connection.execute("SELECT 1 FROM temp.sqlite_schema").fetchall()
+        connection.drop_modules(_KEPT_MODULES)
         self.rearm(connection)
 
     def rearm(self, connection: apsw.Connection) -> None:

@@ -31,7 +31,7 @@ _JOURNAL_MAGIC = bytes.fromhex("d9d505f920a163d7")  # of one that has to be roll
 Identity = tuple[int, int, int, int]
 
 
-def identity_of(file: Path | int) -> Identity | None:
+def identity_of(file: Path | str | int) -> Identity | None:
     """Device, inode, size and time of change of a path or descriptor; None when there is no such file.
 
     Another file under the same path, or another content, gives another identity.
@@ -339,7 +339,7 @@ class ReplicaStorage(ABC):
     def connect(self) -> apsw.Connection:
         """A new connection on the replica as it is."""
         connection = apsw.Connection(REPLICA_NAME, flags=apsw.SQLITE_OPEN_READWRITE, vfs=self._vfs.vfs_name)
-        connection.execute("PRAGMA temp_store=MEMORY; PRAGMA synchronous=OFF").fetchall()
+        connection.execute("PRAGMA temp_store=MEMORY").fetchall()
         return connection
 
     def reset(self) -> None:

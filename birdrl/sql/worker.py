@@ -52,7 +52,9 @@ class _Server:
 
     def renew(self, reset: bool) -> None:
         """A pristine replica for the next lease of the same template; nobody waits for it. Never writes to disk."""
-        self._current().renew(reset=reset)
+        session = self._current()
+        session.renew(reset=reset)
+        session.load_schema()
 
     def _pristine(self, path: Path, quota_bytes: int, reset: bool, fd: int | None) -> int:
         """Bytes written to disk for it."""
@@ -62,6 +64,7 @@ class _Server:
                 os.close(fd)  # the session has the same file
             before = session.storage.written_bytes
             session.renew(reset=reset)
+            session.load_schema()
             return session.storage.written_bytes - before
         self._forget()
         unlimit_memory()
