@@ -32,6 +32,7 @@ _X32_CALLS = 0x40000000
 
 OPEN_FILES = 32
 CPU_SLACK_S = 10  # beyond a script's limit: the owner's kill comes first
+_cpu_limit = 0  # of this process
 
 # Audit number, system calls that are refused, and calls that open a file: {number: position of the flags}.
 _CALLS: dict[str, tuple[int, tuple[int, ...], dict[int, int]]] = {
@@ -105,8 +106,12 @@ def limit_file_size(size: int) -> None:
 
 def limit_cpu(seconds: float) -> None:
     """CPU seconds from now on, plus slack: a backstop should the owner's kill not come."""
+    global _cpu_limit
     usage = resource.getrusage(resource.RUSAGE_SELF)
-    _limit(resource.RLIMIT_CPU, int(usage.ru_utime + usage.ru_stime + seconds) + CPU_SLACK_S)
+    limit = int(usage.ru_utime + usage.ru_stime + seconds) + CPU_SLACK_S
+    if limit != _cpu_limit:  # it is asked for at every statement, and mostly is the same whole second
+        _limit(resource.RLIMIT_CPU, limit)
+        _cpu_limit = limit
 
 
 def _limit(kind: int, value: int) -> None:

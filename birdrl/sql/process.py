@@ -7,6 +7,7 @@ import math
 import os
 import select
 import socket
+import struct
 import subprocess
 import sys
 import time
@@ -19,6 +20,7 @@ from birdrl.sql.channel import Channel, pack_message
 from birdrl.sql.progress import Progress, WorkerState, create_progress
 
 _CODE = "import sys; sys.path[:] = sys.argv[7:]; from birdrl.sql.worker import main; main(*map(int, sys.argv[1:7]))"
+_RESET, _REARM = pack_message("renew", True), pack_message("renew", False)
 TRANSFER_TIMEOUT_S = 60.0  # for moving a message whose first bytes are there, or an idle worker's answer
 
 
@@ -60,7 +62,9 @@ class WorkerProcess:
             raise InfraError(f"cannot start an SQL worker process: {error}") from error
         finally:
             theirs.close()
-        ours.settimeout(TRANSFER_TIMEOUT_S)
+        # Of a blocking socket, by the kernel: Python's own time limit asks the kernel twice for every call.
+        for option in (socket.SO_RCVTIMEO, socket.SO_SNDTIMEO):
+            ours.setsockopt(socket.SOL_SOCKET, option, struct.pack("ll", int(TRANSFER_TIMEOUT_S), 0))
         self._channel = Channel(ours)
         self._ahead = b""
         self._progress = Progress(progress)
@@ -72,8 +76,9 @@ class WorkerProcess:
         return self._popen.pid
 
     @property
-    def alive(self) -> bool:
-        return self._popen.poll() is None
+    def silent(self) -> bool:
+        """Whether it is alive and owes no reply: an idle worker has nothing to say but that it ends."""
+        return not self._channel.pending and not self._poll.poll(0)
 
     def renew(self, *, reset: bool) -> None:
         """Make its session pristine for another lease, without a reply. Raises InfraError when it is dead.
@@ -81,7 +86,7 @@ class WorkerProcess:
         A reset starts now, so that it is done when the first statement comes; anything else travels with that
         statement.
         """
-        self._ahead = pack_message("renew", reset)
+        self._ahead = _RESET if reset else _REARM
         if reset:
             self._send(b"")
 
