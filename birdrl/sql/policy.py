@@ -81,7 +81,7 @@ class Policy:
         self.rearm(connection)
 
     def rearm(self, connection: apsw.Connection) -> None:
-        """Start watching anew. Setting the authorizer expires cached statements, which would not call it again."""
+        """Start watching anew. Setting the authorizer expires prepared statements, which would not call it again."""
         self.dirty = False
         connection.authorizer = self.authorize
 

@@ -338,7 +338,10 @@ class ReplicaStorage(ABC):
 
     def connect(self) -> apsw.Connection:
         """A new connection on the replica as it is."""
-        connection = apsw.Connection(REPLICA_NAME, flags=apsw.SQLITE_OPEN_READWRITE, vfs=self._vfs.vfs_name)
+        # A statement hardly ever comes twice, and keeping those of a trajectory makes closing three times as dear.
+        connection = apsw.Connection(
+            REPLICA_NAME, flags=apsw.SQLITE_OPEN_READWRITE, vfs=self._vfs.vfs_name, statementcachesize=0
+        )
         connection.execute("PRAGMA temp_store=MEMORY").fetchall()
         return connection
 
