@@ -85,7 +85,6 @@ class FreshCopy(Strategy):
         shutil.copyfile(self.template, self.path)
         self.connection = apsw.Connection(str(self.path))
         self.connection.execute("PRAGMA synchronous=OFF")
-        self.connection.execute("SELECT COUNT(*) FROM sqlite_schema").fetchall()  # opening is lazy: read the schema
 
     def execute(self, script: str) -> Rows:
         return tuple(self.connection.execute(script))
