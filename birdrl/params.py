@@ -7,6 +7,7 @@ single values. Unknown keys and wrong values are errors that name the key, the f
 from __future__ import annotations
 
 from collections.abc import Mapping
+from copy import deepcopy
 from pathlib import Path
 from typing import Any, Literal
 
@@ -535,16 +536,22 @@ def load_params(profile: str, overrides: dict[str, Any] | None = None, path: Pat
     if not isinstance(profiles, dict) or profile not in profiles:
         known = ", ".join(sorted(profiles)) if isinstance(profiles, dict) else "none"
         raise InputError(f"{path}: no profile {profile!r}; profiles are: {known}")
-    values = profiles[profile]
-    for key, value in (overrides or {}).items():
-        section = values
+    values = with_overrides(profiles[profile], overrides or {})
+    return validate_params(values, f"{path}, profile {profile!r}" + (", with overrides" if overrides else ""))
+
+
+def with_overrides(values: Mapping[str, Any], overrides: Mapping[str, Any]) -> dict[str, Any]:
+    """A copy of nested values with dotted keys replaced."""
+    changed = deepcopy(dict(values))
+    for key, value in overrides.items():
+        section = changed
         *parents, leaf = key.split(".")
         for parent in parents:
             if not isinstance(section.get(parent), dict):
                 section[parent] = {}
             section = section[parent]
         section[leaf] = value
-    return validate_params(values, f"{path}, profile {profile!r}" + (", with overrides" if overrides else ""))
+    return changed
 
 
 def validate_params(values: Any, where: str) -> Params:

@@ -13,7 +13,7 @@ from birdrl.cli._settings import add_overrides, parse_overrides
 from birdrl.errors import BirdrlError, InputError
 from birdrl.files import atomic_dir, read_json
 from birdrl.gym.templates import TemplateStore
-from birdrl.params import GymParams, TemplatesParams
+from birdrl.params import GymParams, TemplatesParams, with_overrides
 from birdrl.stages.gym import build_into
 from birdrl.stages.supervisor import supervise
 from birdrl.stages.templates import build_templates
@@ -24,6 +24,8 @@ examples:
   birdrl gym build --databases ~/databases --out mygym
   birdrl gym build --databases spider/database --sql train_gold.sql --out mygym --instances 5000
   birdrl gym build --out demo --instances 200 --set text_style=report --set 'kinds=[joins, nulls]'
+  birdrl gym build --out posts --instances 100 --set rewinder=teacher --set 'posts=[Posts.xml]' \\
+                   --set 'teacher={endpoint: {url: "http://127.0.0.1:8000/v1", model: MODEL}}'
 
 DIR holds <db>/<db>.sqlite or <db>/<db>_template.sqlite; without --databases the generated domains are used. FILE is
 BIRD's or Spider's JSON, or lines SQL<TAB>db_id; without --sql queries are generated from the schemas. Your files are
@@ -58,19 +60,21 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    templates, gym = _params(arguments)  # wrong use is told before a process is started
+    templates, gym = params_of(arguments)  # wrong use is told before a process is started
     return supervise(lambda: _build(arguments, templates, gym))
 
 
-def _params(arguments: argparse.Namespace) -> tuple[TemplatesParams, GymParams]:
+def params_of(arguments: argparse.Namespace) -> tuple[TemplatesParams, GymParams]:
+    """The options as parameters. Raises InputError naming the key."""
     values: dict[str, Any] = {
         **SHAPE,
         "train_instances": arguments.instances,
         "eval_instances": arguments.eval_instances,
         "gold_sql": [str(path) for path in arguments.sql],
         "workers": arguments.workers,
-        **{key.removeprefix("gym."): value for key, value in parse_overrides(arguments.overrides).items()},
     }
+    overrides = parse_overrides(arguments.overrides)
+    values = with_overrides(values, {key.removeprefix("gym."): value for key, value in overrides.items()})
     source = {"source": "directory", "directory": str(arguments.databases)} if arguments.databases else {}
     try:
         return TemplatesParams.model_validate({**source, "skip": arguments.skip}), GymParams.model_validate(values)
@@ -92,7 +96,8 @@ def _build(arguments: argparse.Namespace, templates: TemplatesParams, gym: GymPa
     except BirdrlError as error:
         print(f"birdrl gym build: {error}", file=sys.stderr)
         return 2 if isinstance(error, InputError) else 1
-    work.rmdir()
+    if work.is_dir():
+        work.rmdir()
     _report(out)
     return 0 if len(built.train) >= gym.train_instances and len(built.evaluation) >= gym.eval_instances else 1
 
@@ -103,7 +108,7 @@ def _report(out: Path) -> None:
     whole = stats["all"]
     print(f"{out}: {whole['instances']} issues on {whole['domains']} databases, {len(whole['by_kind'])} bug kinds")
     for sort, title in (("databases", "databases"), ("gold_sql", "verified SQL"), ("drafts", "drafts")):
-        reasons = stats["unusable"][sort]
+        reasons = stats["unusable"].get(sort, {})
         print(f"not usable, {title}: {sum(reasons.values())}")
         for reason, count in reasons.items():
             print(f"  {count:>7}  {reason}")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 import json
 import subprocess
 import sys
@@ -11,7 +12,7 @@ import apsw
 import pytest
 from rewind_store import make_store
 
-from birdrl.cli import main
+from birdrl.cli import gym_build, main
 from birdrl.files import read_json, read_jsonl
 from birdrl.gym.instance import read_instances
 
@@ -99,6 +100,16 @@ def test_too_few_is_a_failure_and_wrong_input_is_told(databases, tmp_path):
     typo = build("--out", str(tmp_path / "x"), "--set", "text_stile=report")
     assert typo.returncode == 2
     assert "text_stile" in typo.stderr
+
+
+def test_one_value_of_a_group_can_be_set():
+    options = ["--out", "x", "--set", "rates.multi_sql=0.5", "--set", "gym.max_words=99"]
+    parser = argparse.ArgumentParser()
+    gym_build.add_arguments(parser)
+    _, params = gym_build.params_of(parser.parse_args(options))
+    assert params.rates.model_dump() == {"preprocess": 0.70, "clean_up": 0.19, "multi_sql": 0.5}
+    assert params.max_words == 99
+    assert gym_build.SHAPE["rates"]["multi_sql"] == 0.09
 
 
 def test_stats_stand_beside_the_papers(built, capsys, tmp_path):

@@ -13,9 +13,10 @@ from typing import Any
 import pytest
 from rewind_store import make_store
 
+from birdrl.cli import main
 from birdrl.errors import InfraError, InputError
 from birdrl.gym.build import Gym
-from birdrl.gym.instance import FeatureTest, ResultTest, StateTest
+from birdrl.gym.instance import FeatureTest, ResultTest, StateTest, read_instances
 from birdrl.gym.teacher import build_teacher_gym
 from birdrl.gym.templates import TemplateStore
 from birdrl.params import GymParams
@@ -333,3 +334,23 @@ def test_wrong_input_is_told_before_anything_is_asked(
     with pytest.raises(InputError, match=r"no usable post in .*: post: none of the tags \(5\)"):
         build_teacher_gym(store, params(server, posts, tmp_path / "c", teacher={"tags": ["cooking"]}), seed=1)
     assert server.requests == []
+
+
+def test_the_command_builds_with_a_teacher(
+    store: TemplateStore,
+    posts: Path,
+    tmp_path: Path,
+    serve: Callable[..., Teacher],
+    capfd: pytest.CaptureFixture[str],
+) -> None:
+    server, databases = serve(), tmp_path / "databases"
+    for db_id in store.db_ids:
+        (databases / db_id).mkdir(parents=True)
+        (databases / db_id / f"{db_id}.sqlite").write_bytes(store.path(db_id).read_bytes())
+    endpoint = f"{{url: {server.url}, model: m, retries: 0, cache: {tmp_path / 'cache'}}}"
+    words = ["gym", "build", "--databases", str(databases), "--out", str(tmp_path / "mine"), "--instances", "3"]
+    words += ["--set", "rewinder=teacher", "--set", f"posts=[{posts}]", "--set", f"teacher={{endpoint: {endpoint}}}"]
+    assert main([*words, "--set", "shares={query: 1}"]) == 0
+    assert "3 issues on" in capfd.readouterr().out
+    assert len(read_instances(tmp_path / "mine" / "train.jsonl")) == 3
+    assert {path.name for path in tmp_path.iterdir()} == {"databases", "cache", "mine", "posts.jsonl"}

@@ -65,6 +65,7 @@ def build_teacher_gym(
         reasons=reasons,
         verified=Counter(instance.db_id for side in made.values() for instance in side),
         wanted={"train": params.train_instances, "eval": params.eval_instances},
+        unusable={"databases": Counter(store.rejected.values())},
     )
 
 
