@@ -296,8 +296,8 @@ def run(sizes: list[float], work: Path, sessions: int, quick: bool) -> tuple[dic
         k = reset_factors(plain[0], next(row for row in plain if row.strategy.io == "fixed_pool"))
         text += [
             f"## {megabytes:g} MB",
-            "In one process: what a strategy costs by itself. Times in microseconds, ratios to the first row. The "
-            "first answer is lease and first statement together: a new connection may leave the schema until then.",
+            "In one process: what a strategy costs by itself. Times in microseconds, ratios to the first row. A "
+            "lease ends with the schema loaded; the first answer is lease and first statement together.",
             table(plain),
             f"Overlay against {plain[0].strategy.name}: {shown_ratio(reached)}"
             + (f" (target {wanted}x)." if wanted else ".")
