@@ -224,7 +224,7 @@ class Rewarder:
 
     def _difficulty(self, instance: Instance) -> str:
         """The instance's own `difficulty`, else by what the reference's syntax tree holds (ours)."""
-        published = str((instance.model_extra or {}).get("difficulty", ""))
+        published = instance.difficulty
         if published:
             return _PUBLISHED.get(published, published)
         names = self._reader.features(instance.db_id, instance.sol_sql).names

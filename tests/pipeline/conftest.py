@@ -34,6 +34,7 @@ WIRING = [
     "birdrl/active.py",
     "birdrl/errors.py",
     "birdrl/files.py",
+    "birdrl/gym/paper.py",
     "birdrl/params.py",
     "birdrl/cli",
     "birdrl/stages/__init__.py",

@@ -261,7 +261,12 @@ def test_no_statement_is_wrong_use(shop: Path) -> None:
 
 
 def test_an_interrupted_command_leaves_no_process(shop: Path) -> None:
-    process = subprocess.Popen([*PROGRAM, str(shop), "--timeout", "60", BOMB], stderr=subprocess.PIPE, text=True)
+    process = subprocess.Popen(
+        [*PROGRAM, str(shop), "--timeout", "60", BOMB],
+        stderr=subprocess.PIPE,
+        text=True,
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),  # tests in the background ignore it
+    )
     deadline = time.monotonic() + 30
     workers: list[str] = []
     while not workers and time.monotonic() < deadline:
