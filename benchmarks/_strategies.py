@@ -120,6 +120,7 @@ class InProcess(Strategy):
 
     def lease(self) -> None:
         self.resets += self._session.renew(reset=self._always)
+        self._session.load_schema()  # lazy as well: every strategy's lease ends ready for the first statement
 
     def execute(self, script: str) -> Rows:
         return _rows(list(self._session.execute(script, TIMEOUT_S, TIMEOUT_S, 10_000)))

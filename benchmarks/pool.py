@@ -170,13 +170,18 @@ def counts_for(megabytes: float, candidates: Iterable[strategies.Strategy], quic
 
 def table(rows: list[Measured]) -> str:
     """Strategies in one process; ratios are against the first row."""
-    headers = ["strategy", "n", "lease p50 / p99", "lease that resets", "lease + release", "ratio", *COUNTED]
+    headers = [
+        "strategy", "n", "lease p50 / p99", "lease that resets", "first answer", "first answer after a reset",
+        "lease + release", "ratio", *COUNTED,
+    ]  # fmt: skip
     lines = [
         [
             row.strategy.name,
             str(row.trajectories),
             shown_us(row.lease),
             shown_us(row.lease_reset),
+            shown_us(row.answer),
+            shown_us(row.answer_reset),
             f"{row.lifecycle_s * MICROSECONDS:,.0f}",
             shown_ratio(rows[0].lifecycle_s / row.lifecycle_s),
             *counted(row),
@@ -291,7 +296,8 @@ def run(sizes: list[float], work: Path, sessions: int, quick: bool) -> tuple[dic
         k = reset_factors(plain[0], next(row for row in plain if row.strategy.io == "fixed_pool"))
         text += [
             f"## {megabytes:g} MB",
-            "In one process: what a strategy costs by itself. Times in microseconds, ratios to the first row.",
+            "In one process: what a strategy costs by itself. Times in microseconds, ratios to the first row. A "
+            "lease ends with the schema loaded; the first answer is lease and first statement together.",
             table(plain),
             f"Overlay against {plain[0].strategy.name}: {shown_ratio(reached)}"
             + (f" (target {wanted}x)." if wanted else ".")

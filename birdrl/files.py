@@ -6,6 +6,7 @@ import hashlib
 import json
 import os
 import shutil
+from collections import Counter
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -69,35 +70,78 @@ def write_jsonl(path: Path, rows: Iterable[Any]) -> int:
     return len(lines)
 
 
-def read_json(path: Path) -> Any:
-    """Parse a JSON file. Raises InputError that names the file and the place."""
+def read_text(path: Path) -> str:
+    """A text file in UTF-8, with or without byte-order mark, every line end as "\\n". Raises InputError naming it."""
     try:
-        return json.loads(path.read_text(encoding="utf-8"))
-    except FileNotFoundError:
-        raise InputError(f"{path}: no such file") from None
-    except (json.JSONDecodeError, UnicodeDecodeError) as error:
+        return path.read_text(encoding="utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise InputError(f"{path}: not UTF-8 (byte {error.start}: {error.reason}); convert the file") from error
+    except OSError as error:
+        raise _unreadable(path, error) from None
+
+
+def read_lines(path: Path) -> list[str]:
+    """The lines of a text file without their ends, which are "\\n", "\\r\\n" and "\\r" alone: strings in SQL may hold
+    what else Unicode calls a line end."""
+    return read_text(path).removesuffix("\n").split("\n")
+
+
+def read_json(path: Path, *, unique_keys: bool = False) -> Any:
+    """Parse a JSON file. Raises InputError that names the file and the place, with `unique_keys` also for a key that
+    an object has twice."""
+    try:
+        return json.loads(read_text(path), object_pairs_hook=_unique if unique_keys else None)
+    except json.JSONDecodeError as error:
         raise InputError(f"{path}: not valid JSON ({error}); repair or rebuild the file") from error
+    except _RepeatedKeyError as error:
+        raise InputError(f"{path}: an object holds the key {error.args[0]!r} twice; remove one") from None
+    except RecursionError:
+        raise InputError(f"{path}: nested too deeply for JSON; repair or rebuild the file") from None
 
 
 def read_jsonl(path: Path) -> Iterator[dict[str, Any]]:
     """Yield the objects of a JSON-lines file. Raises InputError that names file and line."""
     try:
-        handle = path.open(encoding="utf-8")
-    except FileNotFoundError:
-        raise InputError(f"{path}: no such file") from None
+        handle = path.open("rb")
+    except OSError as error:
+        raise _unreadable(path, error) from None
     with handle:
         for number, line in enumerate(handle, 1):
-            if not line.strip():
-                continue
             try:
-                row = json.loads(line)
+                text = line.decode("utf-8-sig" if number == 1 else "utf-8")
+                if not text.strip():
+                    continue
+                row = json.loads(text)
             except json.JSONDecodeError as error:
                 raise InputError(
                     f"{path}, line {number}: not valid JSON ({error}); repair or remove the line"
                 ) from error
+            except UnicodeDecodeError as error:
+                raise InputError(
+                    f"{path}, line {number}: not UTF-8 (byte {error.start}: {error.reason}); convert the file"
+                ) from error
+            except RecursionError:
+                raise InputError(f"{path}, line {number}: nested too deeply for JSON; remove the line") from None
             if not isinstance(row, dict):
                 raise InputError(f"{path}, line {number}: expected a JSON object, got {type(row).__name__}")
             yield row
+
+
+class _RepeatedKeyError(Exception):
+    """An object with the same key twice, which Python's reader would take the last of."""
+
+
+def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        raise _RepeatedKeyError(Counter(key for key, _ in pairs).most_common(1)[0][0])
+    return found
+
+
+def _unreadable(path: Path, error: OSError) -> InputError:
+    if isinstance(error, FileNotFoundError):
+        return InputError(f"{path}: no such file")
+    return InputError(f"{path}: cannot be read ({error.strerror})")
 
 
 @contextmanager

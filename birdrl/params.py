@@ -18,7 +18,7 @@ from birdrl.errors import InputError
 
 
 class Section(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True)
+    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
 
 
 class TemplatesParams(Section):

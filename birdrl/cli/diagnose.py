@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import math
 import sys
 from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
@@ -56,6 +57,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
+    if not 0 <= arguments.tau < 1:
+        raise InputError(f"--tau {arguments.tau}: it must lie from 0 to below 1")
+    for name in ("workers", "timeout"):
+        if not 0 < getattr(arguments, name) < math.inf:
+            raise InputError(f"--{name} must be a number above 0")
     instances = {instance.instance_id: instance for instance in read_instances(arguments.instances)}
     rows = [
         _row(file, number, row, instances)
@@ -109,6 +115,10 @@ def _row(
 ) -> tuple[Instance, list[dict[str, str]]]:
     if not isinstance(row.get("messages"), list) or "instance_id" not in row:
         raise InputError(f"{file}, row {number}: needs 'instance_id' and 'messages'; is it a file of transcripts?")
-    if row["instance_id"] not in instances:
-        raise InputError(f"{file}, row {number}: no instance {row['instance_id']!r} in the file of --instances")
-    return instances[row["instance_id"]], row["messages"]
+    for place, message in enumerate(row["messages"], 1):
+        if not (isinstance(message, dict) and all(isinstance(message.get(key), str) for key in ("role", "content"))):
+            raise InputError(f"{file}, row {number}, message {place}: needs 'role' and 'content', both texts")
+    name = row["instance_id"]
+    if not isinstance(name, str) or name not in instances:
+        raise InputError(f"{file}, row {number}: no instance {name!r} in the file of --instances")
+    return instances[name], row["messages"]

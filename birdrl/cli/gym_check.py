@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import math
 import os
 import sys
 from pathlib import Path
@@ -43,8 +44,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     for name in ("timeout", "workers"):
-        if getattr(arguments, name) <= 0:
-            raise InputError(f"--{name} must be above 0")
+        if not 0 < getattr(arguments, name) < math.inf:
+            raise InputError(f"--{name} must be a number above 0")
     tasks = read_tasks(arguments.instances)
     databases = open_databases(arguments.databases)
     config = PoolConfig(workers=arguments.workers, statement_timeout_s=arguments.timeout, max_rows=100_000)

@@ -4,21 +4,23 @@ from __future__ import annotations
 
 import argparse
 import json
+import math
 import os
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 
 from tqdm import tqdm
 
 from birdrl.compare.modes import MODES, mode_named
 from birdrl.errors import InputError
-from birdrl.files import read_jsonl, write_jsonl
+from birdrl.files import write_jsonl
 from birdrl.gym.database_folder import open_databases
 from birdrl.rewards.gold import GoldStore
 from birdrl.scoring.judge import Judge
 from birdrl.scoring.predictions import read_predictions
 from birdrl.scoring.run import Extras, score_all
-from birdrl.scoring.summary import compare_runs, summarise, text
+from birdrl.scoring.summary import compare_runs, read_verdicts, summarise, text
 from birdrl.scoring.tasks import read_tasks
 from birdrl.sql.pool import PoolConfig, ReplicaPool
 
@@ -86,8 +88,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     for name in ("timeout", "gold_timeout", "workers", "repeats", "copies"):
-        if getattr(arguments, name) <= 0:
-            raise InputError(f"--{name.replace('_', '-')} must be above 0")
+        if not 0 < getattr(arguments, name) < math.inf:
+            raise InputError(f"--{name.replace('_', '-')} must be a number above 0")
     tasks = read_tasks(arguments.instances)
     databases = open_databases(arguments.databases)
     for task in tasks:
@@ -98,7 +100,8 @@ def run(arguments: argparse.Namespace) -> int:
     answers = read_predictions(
         arguments.predictions, tasks, trials=arguments.trials, missing=arguments.missing == "zero"
     )
-    others = list(read_jsonl(arguments.against)) if arguments.against else None
+    others = read_verdicts(arguments.against, {task.instance_id for task in tasks}) if arguments.against else None
+    _check_out(arguments, [databases.path(task.db_id) for task in tasks])
     extras = Extras(
         soft_f1="soft_f1" in arguments.metrics,
         r_ves=arguments.repeats if "r_ves" in arguments.metrics else 0,
@@ -127,3 +130,17 @@ def run(arguments: argparse.Namespace) -> int:
         summary["against"] = compare_runs(rows, others)
     print(json.dumps(summary, indent=2, ensure_ascii=False) if arguments.json else text(summary))
     return 1 if summary["not_judged"] else 0
+
+
+def _check_out(arguments: argparse.Namespace, databases: Sequence[Path]) -> None:
+    """Before anything runs: the verdicts can be written, and overwrite nothing that was read."""
+    out: Path = arguments.out
+    read = [arguments.instances, arguments.predictions, *databases, *([arguments.against] if arguments.against else [])]
+    if out.resolve() in {path.resolve() for path in read}:
+        raise InputError(f"--out {out}: is one of the files that are read; give another name")
+    try:
+        out.parent.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise InputError(f"--out {out}: its folder cannot be made ({error.strerror})") from error
+    if out.is_dir() or not os.access(out.parent, os.W_OK):
+        raise InputError(f"--out {out}: cannot be written; give a file in a folder that you may write to")

@@ -6,6 +6,7 @@ import argparse
 import codecs
 import json
 import math
+import os
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -39,7 +40,7 @@ and never changed; what the statements changed is gone at the end. Standard inpu
   truncated   there were more rows, or more bytes, than are given
   dirty       the replica, or its connection, may differ from FILE
   elapsed_s   seconds
-  message     why it did not go well
+  message     why it did not go well; with ok, what was not done as written
 
 exit status: 0 every statement ended as ok, 1 some did not, 2 wrong use or wrong input
 """
@@ -81,7 +82,7 @@ def run(arguments: argparse.Namespace) -> int:
             scripts = arguments.statements or _standard_input()
             for statement in (one for script in scripts for one in split_statements(script)):
                 for result in lease.execute(statement):
-                    print(_json(result, lease) if arguments.json else render([result], budget), flush=True)
+                    _print(_json(result, lease) if arguments.json else render([result], budget))
                     outcomes.append(result.ok)
     except KeyboardInterrupt:
         print("birdrl sql: interrupted", file=sys.stderr)
@@ -91,8 +92,21 @@ def run(arguments: argparse.Namespace) -> int:
     return 0 if all(outcomes) else 1
 
 
+def _print(text: str) -> None:
+    """Raises BirdrlError when there is no room for it, and BrokenPipeError when nobody reads it."""
+    try:
+        print(text, flush=True)
+    except BrokenPipeError:
+        raise
+    except OSError as error:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # what is left in the buffer would fail again
+        raise BirdrlError(f"standard output: {(error.strerror or str(error)).lower()}") from error
+
+
 def _standard_input() -> Iterator[str]:
     """Complete statements as they arrive, so that another program can wait for each answer; then the rest."""
+    if sys.stdin is None:  # the caller has closed it
+        return
     if sys.stdin.isatty():
         print("SQL statements, each ended by a semicolon; Ctrl-D ends", file=sys.stderr)
     decoder = codecs.getincrementaldecoder("utf-8-sig")(errors="surrogateescape")
@@ -129,7 +143,7 @@ def _unchanging(path: Path) -> Iterator[None]:
             f"copy: sqlite3 {path} \"VACUUM INTO 'copy.sqlite'\""
         )
     before = _identity(path)
-    if header[18:20] == b"\2\2":
+    if header[19] == 2:
         yield
     else:
         connection = _reading(path)
@@ -185,17 +199,19 @@ def _json_value(value: Any) -> Any:
 
 
 def _seconds(text: str) -> float:
-    value = float(text)
+    try:
+        value = float(text)
+    except ValueError:
+        value = math.nan
     if not 0 < value <= _MAX_TIMEOUT_S:
-        raise argparse.ArgumentTypeError(f"{text}: more than 0 and at most {_MAX_TIMEOUT_S:g} seconds")
+        raise argparse.ArgumentTypeError(f"{text!r}: more than 0 and at most {_MAX_TIMEOUT_S:g} seconds")
     return value
 
 
 def _at_least(least: int) -> Callable[[str], int]:
     def parse(text: str) -> int:
-        value = int(text)
-        if value < least:
-            raise argparse.ArgumentTypeError(f"{text}: at least {least}")
-        return value
+        if not text.isdecimal() or int(text) < least:
+            raise argparse.ArgumentTypeError(f"{text!r}: a whole number, at least {least}")
+        return int(text)
 
     return parse

@@ -4,7 +4,8 @@ What every mode does with a value:
 
 | value                    | bird, spider        | multiset, ordered, critic_strict | critic_compat        |
 |--------------------------|---------------------|----------------------------------|----------------------|
-| 1, 1.0 (and True)        | equal               | equal                            | equal                |
+| 1, 1.0 (and True)        | equal (spider:      | equal                            | equal                |
+|                          | see below)          |                                  |                      |
 | 1 and '1', x'31' and '1' | different           | different                        | different            |
 | float                    | exact               | rounded to 10 decimals           | rounded to 2         |
 | -0.0 and 0.0             | equal               | equal                            | equal                |
@@ -22,13 +23,14 @@ and with a table (names of columns are ignored everywhere, their order counts ev
 | ordered       | list if the gold orders, else multiset| equal, if as wide   | as written                | all        |
 | spider        | list if the gold says "order by"      | equal               | without DISTINCT          | the first  |
 |               | anywhere, else multiset               |                     |                           |            |
-| critic_compat | set; list if the conditions say order | different           | raw text cut: comments,   | all        |
-|               |                                       |                     | DISTINCT, ROUND           |            |
+| critic_compat | set; list if the conditions say order | different           | raw text cut: comments,   | one in a   |
+|               |                                       |                     | DISTINCT, ROUND           | text       |
 | critic_strict | multiset; set if a side is DISTINCT;  | different, unless   | without ROUND in output   | all        |
 |               | list if the conditions say order      | `empty_matches`     | columns                   |            |
 
 `bird` is EX of BIRD and its mini-dev; "all" statements: the last result table counts, and the state after them if any
-of them writes.
+of them writes. `spider` first compares rows sorted by the text of their values, as published: (1, 10) is not (1.0, 10).
+Bytes in a text that are not UTF-8 count as U+FFFD (the published evaluators of BIRD fail on them, gold or not).
 """
 
 from __future__ import annotations
@@ -39,7 +41,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from birdrl.compare import critic_text, spider
-from birdrl.compare.syntax import orders_rows, selects_distinct, statements_of, without_output_rounds
+from birdrl.compare.syntax import first_statement, orders_rows, selects_distinct, without_output_rounds
 from birdrl.compare.table import ResultTable
 from birdrl.errors import InputError
 from birdrl.sql.results import PolicySqlError
@@ -64,7 +66,8 @@ class Mode:
 
     `prepare` turns the SQL of either side into what is executed; it raises PolicySqlError for text it refuses.
     `criteria` reads what is to count off both texts. `difference` says why two tables differ, empty if they do not.
-    `statements` says which statements of a read-only prediction count: all of them, one alone, or the first.
+    `statements` says which statements of a read-only prediction count: all of them, all with each in a text of its own,
+    one alone, or the first.
     """
 
     name: str
@@ -74,7 +77,7 @@ class Mode:
         default=lambda pred, gold, conditions: Criteria()
     )
     prepare: Callable[[Sequence[str]], list[str]] = field(default=list)
-    statements: Literal["all", "one", "first"] = "all"
+    statements: Literal["all", "each", "one", "first"] = "all"
 
     def equal(self, pred: ResultTable, gold: ResultTable, criteria: Criteria | None = None) -> bool:
         """Whether the prediction's table counts as the gold's."""
@@ -177,7 +180,7 @@ MODES: dict[str, Mode] = {
         ),
         Mode(
             "critic_compat", "what BIRD-CRITIC's public evaluator does, defects included",
-            _critic_compat, _compat_criteria, _prepare_compat,
+            _critic_compat, _compat_criteria, _prepare_compat, "each",
         ),
         Mode(
             "critic_strict", "BIRD-CRITIC's intention: DISTINCT and output ROUND forgiven, read off the syntax",
@@ -197,12 +200,17 @@ def mode_named(name: str) -> Mode:
 def counted_statements(mode: Mode, sqls: Sequence[str]) -> list[str]:
     """The statements of a read-only answer that count in a mode.
 
-    Raises PolicySqlError when a mode takes one statement and there are more: the evaluators of BIRD hand the whole
-    text to a driver that executes one statement only.
+    Raises PolicySqlError where more follows than a mode takes: the evaluators of BIRD and BIRD-CRITIC hand each text to
+    a driver that executes one statement, and that refuses a second semicolon, too.
     """
     if mode.statements == "all":
         return list(sqls)
-    pieces = [piece for sql in sqls for piece in statements_of(sql)]
+    pieces = []
+    for sql in sqls:
+        statement, rest = first_statement(sql)
+        if rest and mode.statements != "first":
+            raise PolicySqlError(f"mode {mode.name} takes one statement at a time, but after it comes: {rest[:100]}")
+        pieces += [statement] if statement else []
     if mode.statements == "one" and len(pieces) > 1:
         raise PolicySqlError(f"mode {mode.name} takes one statement, the prediction holds {len(pieces)}")
-    return pieces[:1]
+    return pieces if mode.statements == "each" else pieces[:1]

@@ -12,6 +12,7 @@ from collections.abc import Hashable, Sequence
 from birdrl.compare.syntax import without_distinct
 
 Rows = Sequence[tuple[Hashable, ...]]
+_TYPES: dict[type, str] = {kind: str(kind) for kind in (type(None), int, float, str, bytes)}
 _CURRENT_YEAR = re.compile(r"YEAR\s*\(\s*CURDATE\s*\(\s*\)\s*\)\s*", re.IGNORECASE)
 
 
@@ -29,12 +30,30 @@ def order_matters(gold_sql: str) -> bool:
 def same_up_to_columns(a: Rows, b: Rows, ordered: bool) -> bool:
     """Whether some permutation of b's columns makes it a's rows, as a sequence if `ordered`, else as a bag.
 
-    Values compare as in Python (1 == 1.0). Two tables without rows are equal whatever their columns.
+    Values compare as in Python (1 == 1.0), except that the published code first compares rows sorted by the text of
+    their values, so that (1, 10) and (1.0, 10) are not equal: "10" sorts before "1" there and after "1.0" here. Two
+    tables without rows are equal whatever their columns.
     """
     if not a or not b:
         return not a and not b
     if len(a) != len(b) or len(a[0]) != len(b[0]):
         return False
+    return _permuted(a, b, ordered) and _sort_alike(a, b, ordered)
+
+
+def _sort_alike(a: Rows, b: Rows, ordered: bool) -> bool:
+    """The published first look, on tables that are equal but for it."""
+    if not any(type(value) is float and value.is_integer() for rows in (a, b) for row in rows for value in row):
+        return True  # nothing else has an equal that reads differently
+    sorted_a, sorted_b = ([tuple(sorted(row, key=_reading)) for row in rows] for rows in (a, b))
+    return sorted_a == sorted_b if ordered else set(sorted_a) == set(sorted_b)
+
+
+def _reading(value: Hashable) -> str:
+    return str(value) + _TYPES[type(value)]
+
+
+def _permuted(a: Rows, b: Rows, ordered: bool) -> bool:
     columns_a, columns_b = list(zip(*a, strict=True)), list(zip(*b, strict=True))
     if ordered:
         return Counter(columns_a) == Counter(columns_b)

@@ -67,18 +67,21 @@ def without_output_rounds(sql: str) -> str:
     return _cut(sql, spans)
 
 
-def statements_of(sql: str) -> list[str]:
-    """The statements of a text without trigger bodies, cut at every semicolon; pieces without a token are left out."""
-    pieces: list[str] = []
+def first_statement(sql: str) -> tuple[str, str]:
+    """The first statement of a text without trigger bodies, and what follows it, empty if only comments do.
+
+    Semicolons before it count for nothing, any after its own counts as something that follows.
+    """
     start: int | None = None
+    end = 0
     for token in tokens(sql):
+        if end:
+            return sql[start:end], sql[token.start :]
         if token.kind == "symbol" and token.text == ";":
-            if start is not None:
-                pieces.append(sql[start : token.end])
-            start = None
+            end = 0 if start is None else token.end
         elif start is None:
             start = token.start
-    return pieces if start is None else [*pieces, sql[start:]]
+    return "" if start is None else sql[start : end or None], ""
 
 
 def without_distinct(sql: str) -> str:

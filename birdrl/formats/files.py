@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from birdrl.errors import InputError
-from birdrl.files import write_text
+from birdrl.files import read_text, write_text
 
 Container = Literal["jsonl", "json", "lines"]
 
@@ -46,12 +46,12 @@ def container_of(path: Path) -> Container:
     """How a file holds its rows: by its name, or by its first character for JSON. Raises InputError."""
     if path.suffix in (".sql", ".txt"):
         return "lines"
-    return "json" if _text(path).lstrip()[:1] == "[" else "jsonl"
+    return "json" if read_text(path).lstrip()[:1] == "[" else "jsonl"
 
 
 def read_rows(path: Path, container: Container) -> Iterator[RawRow | BrokenRow]:
     """The rows of a file in order. Raises InputError where nothing behind a place can be trusted."""
-    text = _text(path)
+    text = read_text(path)
     if container == "json":
         return _list_rows(path, text)
     return _gold_lines(path, text) if container == "lines" else _json_lines(path, text)
@@ -67,17 +67,6 @@ def write_rows(path: Path, container: Container, rows: Iterable[dict[str, Any]])
     else:
         write_text(path, "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in listed))
     return len(listed)
-
-
-def _text(path: Path) -> str:
-    try:
-        return path.read_text(encoding="utf-8")
-    except FileNotFoundError:
-        raise InputError(f"{path}: no such file") from None
-    except IsADirectoryError:
-        raise InputError(f"{path}: is a folder; name a file") from None
-    except UnicodeDecodeError as error:
-        raise InputError(f"{path}: not UTF-8 ({error.reason} at byte {error.start}); convert the file") from error
 
 
 def _json_lines(path: Path, text: str) -> Iterator[RawRow | BrokenRow]:
@@ -116,7 +105,7 @@ def _skip(text: str, position: int, characters: str) -> int:
 
 def _gold_lines(path: Path, text: str) -> Iterator[RawRow | BrokenRow]:
     row = 0
-    for line, content in enumerate(text.splitlines(), 1):
+    for line, content in enumerate(text.split("\n"), 1):
         if not content.strip():
             continue
         row += 1

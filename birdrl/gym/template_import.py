@@ -30,7 +30,7 @@ def find_databases(folder: Path) -> tuple[dict[str, Path], dict[str, str]]:
     Raises InputError when the folder is missing.
     """
     if not folder.is_dir():
-        raise InputError(f"templates.directory {folder}: no such folder; give a folder of <db>/<db>.sqlite files")
+        raise InputError(f"{folder}: no such folder; give a folder of <db>/<db>.sqlite files")
     found: dict[str, Path] = {}
     rejected: dict[str, str] = {}
     for entry in sorted(p for p in folder.iterdir() if p.is_dir() and not p.name.startswith(".")):

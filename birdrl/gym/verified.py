@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from birdrl.errors import InputError
-from birdrl.files import read_json
+from birdrl.files import read_json, read_lines
 from birdrl.gym.querygen.generate import generate
 from birdrl.gym.select_check import SelectChecker, SelectRejected
 from birdrl.gym.templates import TemplateStore
@@ -164,13 +164,7 @@ def _read_json(path: Path) -> Iterator[GoldRow]:
 
 
 def _read_lines(path: Path) -> Iterator[GoldRow]:
-    try:
-        lines = path.read_text(encoding="utf-8").splitlines()
-    except FileNotFoundError:
-        raise InputError(f"{path}: no such file") from None
-    except UnicodeDecodeError as error:
-        raise InputError(f"{path}: not UTF-8 ({error.reason}); convert the file") from error
-    for number, line in enumerate(lines, 1):
+    for number, line in enumerate(read_lines(path), 1):
         if not line.strip():
             continue
         sql, tab, db_id = line.rpartition("\t")

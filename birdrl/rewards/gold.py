@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Protocol
 
-from birdrl.compare.state import DatabaseState, read_state
+from birdrl.compare.state import DatabaseState, UnreadableStateError, read_state
 from birdrl.compare.syntax import depends_on_clock
 from birdrl.errors import GoldError
 from birdrl.files import canonical_json, sha256_text
@@ -158,8 +158,14 @@ class GoldStore:
             if answer is None or answer.truncated:
                 raise GoldError(f"{reference.instance_id}: probe_sql gives no complete result table: {probe}")
             found[probe] = answer
-        state = read_state(lease, self.timeout_s) if reference.with_state else None
+        state = self._state(lease, reference) if reference.with_state else None
         return Gold(table, results[-1], found, state, writes, sum(result.elapsed_s for result in results))
+
+    def _state(self, lease: Lease, reference: Reference) -> DatabaseState:
+        try:
+            return read_state(lease, self.timeout_s * SCRIPT_FACTOR)
+        except UnreadableStateError as error:
+            raise GoldError(f"{reference.instance_id}: after the solution {error}") from error
 
     def _must_run(self, lease: Lease, scripts: Sequence[str], reference: Reference, what: str) -> list[StatementResult]:
         results: list[StatementResult] = []

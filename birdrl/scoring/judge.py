@@ -10,7 +10,7 @@ from typing import Literal
 import apsw
 
 from birdrl.compare.modes import Mode, counted_statements
-from birdrl.compare.state import DatabaseState, read_state
+from birdrl.compare.state import DatabaseState, UnreadableStateError, read_state
 from birdrl.compare.table import ResultTable
 from birdrl.errors import GoldError, InfraError
 from birdrl.gym.instance import PythonTest
@@ -22,6 +22,7 @@ from birdrl.sql.policy import LIMITS
 from birdrl.sql.pool import ReplicaPool, unique_trajectory_id
 from birdrl.sql.results import PolicySqlError, StatementResult
 
+STATE_PATIENCE = 10.0  # reading the state after a prediction may take this many times the gold's: machines vary
 MAX_CHARS = LIMITS[apsw.SQLITE_LIMIT_SQL_LENGTH]  # of a prediction, as for one statement everywhere
 
 
@@ -138,7 +139,8 @@ class Judge:
             prepared = self.mode.prepare(list(sqls) if gold.writes else counted_statements(self.mode, sqls))
         except PolicySqlError as error:
             return _wrong(gold, str(error), "error")
-        results, state = self._run(task, prepared, setup, gold)
+        wanted = self._reference(task, setup, with_state=True).state if gold.writes else None
+        results, writes, changed = self._run(task, prepared, setup, wanted)
         seconds = sum(result.elapsed_s for result in results)
         if not results:
             return _wrong(gold, "no SQL statement predicted", "empty")
@@ -148,10 +150,13 @@ class Judge:
         if table is not None and table.truncated:
             return _wrong(gold, "the result is too large", "error", seconds)
         reason = self._table_difference(task, sqls, table, gold)
-        if not reason and state is not None:
+        if not reason and writes and wanted is None:
+            # The state after a gold that only reads is computed once it is asked for, which is seldom.
             wanted = self._reference(task, setup, with_state=True).state
-            difference = state.difference(wanted) if wanted is not None else ""
-            reason = f"another state afterwards: {difference}" if difference else ""
+            results, _, changed = self._run(task, prepared, setup, wanted)
+            if not results[-1].ok:
+                return _wrong(gold, results[-1].message, results[-1].status, seconds)
+        reason = reason or changed
         return Verdict(
             0 if reason else 1, reason, "ok", "policy" if reason else "none", int(not reason), 1,
             pred_seconds=seconds, gold_seconds=gold.elapsed_s,
@@ -160,9 +165,10 @@ class Judge:
         )  # fmt: skip
 
     def _run(
-        self, task: Task, sqls: Sequence[str], setup: tuple[str, ...], gold: Gold
-    ) -> tuple[list[StatementResult], DatabaseState | None]:
-        """Results of the prediction on a replica of its own, and the state after it if either side writes."""
+        self, task: Task, sqls: Sequence[str], setup: tuple[str, ...], wanted: DatabaseState | None
+    ) -> tuple[list[StatementResult], bool, str]:
+        """Results of the prediction on a replica of its own, whether it may have written, and how the state after it
+        differs from the `wanted` one."""
         template = self._templates.path(task.db_id)
         with self._pool.acquire(unique_trajectory_id(f"judge:{task.instance_id}"), template) as lease:
             self._prepare(lease, task, setup)
@@ -173,11 +179,18 @@ class Judge:
             for sql in sqls:
                 results += lease.execute(sql, timeout_s=limit, script_timeout_s=max(end - time.monotonic(), 0.0))
                 if results and not results[-1].ok:
-                    return results, None
-            if not results or not (gold.writes or may_write(results, dirty_before, lease.dirty)):
-                return results, None
+                    return results, True, ""
+            writes = bool(results) and may_write(results, dirty_before, lease.dirty)
+            if not results or wanted is None:
+                return results, writes, ""
             lease.reopen()
-            return results, read_state(lease, self._gold.timeout_s)
+            # What the prediction made, a view say, is its own: reading it may not take much longer than the gold's.
+            patience = max(limit * SCRIPT_FACTOR, STATE_PATIENCE * wanted.seconds)
+            try:
+                difference = read_state(lease, patience, wanted).difference(wanted)
+            except UnreadableStateError as error:
+                return results, writes, f"another state afterwards: {error}"
+            return results, writes, f"another state afterwards: {difference}" if difference else ""
 
     def _prepare(self, lease: Lease, task: Task, setup: tuple[str, ...] = ()) -> None:
         for sql in (*setup, *task.preprocess_sql):

@@ -5,7 +5,9 @@
 * a JSON object from id to SQL: BIRD's values end in `<TAB>----- bird -----<TAB>db_id`;
 * a JSON list of texts, or a text file with one SQL per line (Spider; `<TAB>db_id` may follow): in the instances' order.
 
-Where the ids of a file are not those of the instances but numbers from 0 on, they are positions in the instances' file.
+Where the ids of a file are not those of the instances but numbers from 0 on, they are positions in the instances' file:
+if none of them is an instance's id, or if they are all the positions there are (BIRD's mini-dev, whose instances have
+the ids of the larger benchmark).
 """
 
 from __future__ import annotations
@@ -16,8 +18,8 @@ from pathlib import Path
 from typing import Any
 
 from birdrl.errors import InputError
-from birdrl.files import read_json, read_jsonl
-from birdrl.scoring.tasks import Task, statements
+from birdrl.files import read_json, read_jsonl, read_lines
+from birdrl.scoring.tasks import Task, identity, statements
 
 _ID_FIELDS = ("instance_id", "question_id", "idx", "id")
 _SQL_FIELDS = ("pred_sqls", "pred_sql", "predicted_sql", "pred", "prediction", "sql", "SQL")
@@ -38,7 +40,7 @@ class Prediction:
 
 @dataclass(frozen=True)
 class _Row:
-    key: str | int  # an id, or a position
+    key: str | int  # an id as text, or a position as number
     sqls: list[str]
     place: str
     db_id: str = ""
@@ -53,11 +55,12 @@ def read_predictions(
     InputError that names the file, the rows or the ids: a broken row, an unknown instance, another database than the
     instance's, a duplicate without `trials`, an instance without prediction unless `missing`.
     """
-    rows = list(_read(path))
-    tasks_by_key = _tasks_by_key(rows, tasks)
+    rows = list(_read(path, len(tasks)))
+    tasks_by_key: dict[str | int, Task] = dict(enumerate(tasks))
+    tasks_by_key.update(_tasks_by_name(rows, tasks))
     found: dict[str, list[Prediction]] = {}
     for row in rows:
-        task = tasks_by_key.get(str(row.key))
+        task = tasks_by_key.get(row.key)
         if task is None:
             known = ", ".join(task.instance_id for task in tasks[:_SHOWN])
             raise InputError(f"{row.place}: no instance {str(row.key)!r}; known are {known}, ...")
@@ -84,20 +87,22 @@ def read_predictions(
     ]
 
 
-def _tasks_by_key(rows: Sequence[_Row], tasks: Sequence[Task]) -> dict[str, Task]:
-    """Instances by the key that a row has for them: their id, or for numbers that are no ids their position."""
+def _tasks_by_name(rows: Sequence[_Row], tasks: Sequence[Task]) -> dict[str, Task]:
+    """Instances by what the rows call them: their id, or for numbers that are no ids their position."""
     by_id = {task.instance_id: task for task in tasks}
-    keys = {str(row.key) for row in rows}
-    if keys & by_id.keys() or not all(key.isdecimal() for key in keys):
+    by_position = {str(position): task for position, task in enumerate(tasks)}
+    names = {row.key for row in rows if isinstance(row.key, str)}
+    if names <= by_id.keys():
         return by_id
-    return {str(position): task for position, task in enumerate(tasks)}
+    foreign = all(name.isdecimal() for name in names) and not names & by_id.keys()
+    return by_position if foreign or names == by_position.keys() else by_id
 
 
-def _read(path: Path) -> Iterator[_Row]:
+def _read(path: Path, instances: int) -> Iterator[_Row]:
     if path.suffix in (".sql", ".txt"):
-        yield from _from_lines(path)
+        yield from _from_lines(path, instances)
     elif path.suffix == ".json":
-        value = read_json(path)
+        value = read_json(path, unique_keys=True)
         if isinstance(value, dict):
             yield from (_from_pair(path, key, item) for key, item in value.items())
         elif isinstance(value, list):
@@ -108,16 +113,12 @@ def _read(path: Path) -> Iterator[_Row]:
         yield from _from_list(path, read_jsonl(path))
 
 
-def _from_lines(path: Path) -> Iterator[_Row]:
-    try:
-        text = path.read_text(encoding="utf-8")
-    except FileNotFoundError:
-        raise InputError(f"{path}: no such file") from None
-    except UnicodeDecodeError as error:
-        raise InputError(f"{path}: not UTF-8 ({error.reason}); convert the file") from error
-    for position, line in enumerate(text.splitlines()):
+def _from_lines(path: Path, instances: int) -> Iterator[_Row]:
+    """A blank line is an empty answer, but for those at the end that no instance is left for."""
+    for position, line in enumerate(read_lines(path)):
         sql, _, db_id = line.partition("\t")
-        yield _Row(position, [sql] if sql.strip() else [], f"{path}, line {position + 1}", db_id.strip())
+        if line.strip() or position < instances:
+            yield _Row(position, [sql] if sql.strip() else [], f"{path}, line {position + 1}", db_id.strip())
 
 
 def _from_list(path: Path, rows: Iterable[Any]) -> Iterator[_Row]:
@@ -128,9 +129,9 @@ def _from_list(path: Path, rows: Iterable[Any]) -> Iterator[_Row]:
             continue
         if not isinstance(row, dict):
             raise InputError(f"{place}: expected an object or a text, got {type(row).__name__}")
-        key = next((row[name] for name in _ID_FIELDS if isinstance(row.get(name), str | int)), position)
+        key = identity(row, _ID_FIELDS, place, position)
         field = next((name for name in _SQL_FIELDS if name in row), None)
-        sqls = statements(row[field]) if field and row[field] is not None else [] if field else None
+        sqls = None if field is None else [] if row[field] is None else statements(row[field], field=field)
         if sqls is None:
             what = f"field {field!r} is neither a text nor a list of texts" if field else "holds no SQL"
             raise InputError(f"{place} ({key}): {what}; expected one of {', '.join(_SQL_FIELDS)}")

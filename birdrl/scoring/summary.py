@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, Sequence, Set
+from pathlib import Path
 from statistics import fmean
 from typing import Any
 
+from birdrl.errors import InputError
 from birdrl.evaluation.intervals import wilson
+from birdrl.files import read_jsonl
 from birdrl.scoring.metrics import mean_pass_rate, pass_at_k
 from birdrl.scoring.r_ves import r_ves
 from birdrl.scoring.significance import bootstrap_interval, mcnemar_exact
@@ -45,6 +48,18 @@ def summarise(rows: Sequence[Row], mode: str) -> dict[str, Any]:
     if any("trial" in row for row in rows):
         summary["trials"] = _trials(judged)
     return summary
+
+
+def read_verdicts(path: Path, instances: Set[str]) -> Sequence[Row]:
+    """The rows that an earlier run wrote. Raises InputError for a row that is none, and where none is about one of the
+    instances."""
+    rows = list(read_jsonl(path))
+    for number, row in enumerate(rows, 1):
+        if "id" not in row or row.get("verdict", "") not in (0, 1, None):
+            raise InputError(f"{path}, row {number}: no verdict; expected a file that `birdrl score --out` wrote")
+    if not any(row["id"] in instances for row in rows):
+        raise InputError(f"{path}: holds no verdict on any of these instances; is it a run of the same benchmark?")
+    return rows
 
 
 def compare_runs(rows: Sequence[Row], others: Sequence[Row]) -> dict[str, Any]:

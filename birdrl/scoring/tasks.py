@@ -6,7 +6,7 @@ JSON lists of BIRD and Spider (`db_id`, `SQL` or `query`, `question_id`), and li
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -14,13 +14,14 @@ from typing import Any
 from pydantic import TypeAdapter, ValidationError
 
 from birdrl.errors import InputError
-from birdrl.files import read_json, read_jsonl
+from birdrl.files import read_json, read_jsonl, read_lines
 from birdrl.gym.instance import TestCase
 
 _TESTS: TypeAdapter[list[TestCase]] = TypeAdapter(list[TestCase])
 _DATABASE_FIELDS = ("db_id", "selected_database", "db_name")
 _GOLD_FIELDS = ("sol_sql", "SQL", "query", "gold_sql")
 _ID_FIELDS = ("instance_id", "question_id", "id")
+_CRITIC_FIELDS = ("sol_sql", "pred_sqls", "issue_sql", "preprocess_sql")
 _GROUP_FIELDS = ("category", "difficulty", "hardness")
 
 
@@ -55,13 +56,29 @@ def read_tasks(path: Path) -> list[Task]:
     return tasks
 
 
-def statements(value: Any) -> list[str] | None:
-    """A field that holds one statement or a list of them; None for anything else."""
+def statements(value: Any, *, field: str = "") -> list[str] | None:
+    """A field that holds one statement or a list of them; None for anything else.
+
+    In BIRD-CRITIC's fields a text may hold several statements with "[split]" between them.
+    """
     if isinstance(value, str):
-        return [value] if value.strip() else []
+        pieces = value.split("[split]") if field in _CRITIC_FIELDS else [value]
+        return [piece for piece in pieces if piece.strip()]
     if isinstance(value, list) and all(isinstance(item, str) for item in value):
         return list(value)
     return None
+
+
+def identity(row: dict[str, Any], fields: Sequence[str], place: str, position: int) -> str | int:
+    """A row's id as text, the first of the `fields` that it has, else its position. Raises InputError for one that is
+    neither text nor number."""
+    name = next((name for name in fields if name in row), None)
+    if name is None:
+        return position
+    value = row[name]
+    if isinstance(value, bool) or not isinstance(value, str | int):
+        raise InputError(f"{place}: field {name!r} is {value!r}, expected a text or a whole number")
+    return str(value)
 
 
 def _rows(path: Path) -> Iterable[dict[str, Any]]:
@@ -76,12 +93,9 @@ def _rows(path: Path) -> Iterable[dict[str, Any]]:
 
 
 def _lines(path: Path) -> Iterator[dict[str, Any]]:
-    try:
-        lines = path.read_text(encoding="utf-8").splitlines()
-    except FileNotFoundError:
-        raise InputError(f"{path}: no such file") from None
-    except UnicodeDecodeError as error:
-        raise InputError(f"{path}: not UTF-8 ({error.reason}); convert the file") from error
+    lines = read_lines(path)
+    while lines and not lines[-1].strip():
+        lines.pop()
     for number, line in enumerate(lines, 1):
         sql, tab, db_id = line.rpartition("\t")
         if not tab or not sql.strip():
@@ -90,18 +104,20 @@ def _lines(path: Path) -> Iterator[dict[str, Any]]:
 
 
 def _task(row: dict[str, Any], place: str, number: int) -> Task:
-    name = next((row[key] for key in _ID_FIELDS if key in row), number - 1)
+    name = identity(row, _ID_FIELDS, place, number - 1)
     db_id = next((row[key] for key in _DATABASE_FIELDS if isinstance(row.get(key), str)), None)
     if db_id is None:
         raise InputError(f"{place}: names no database; expected one of {', '.join(_DATABASE_FIELDS)}")
     # SIX-GYM's `query` is the user's text: its gold is `sol_sql`, and only without one is `query` SQL.
     gold_field = next((key for key in _GOLD_FIELDS if row.get(key)), None)
-    gold = statements(row[gold_field]) if gold_field and (gold_field != "query" or "issue_sql" not in row) else None
+    if gold_field == "query" and "issue_sql" in row:
+        gold_field = None
+    gold = statements(row[gold_field], field=gold_field) if gold_field else None
     if not gold:
         raise InputError(f"{place} ({name}): holds no gold SQL; expected one of {', '.join(_GOLD_FIELDS)}")
     fields = {}
     for key in ("preprocess_sql", "issue_sql"):
-        value = statements(row.get(key) or [])
+        value = statements(row.get(key) or [], field=key)
         if value is None:
             raise InputError(f"{place} ({name}), field {key!r}: expected a statement or a list of statements")
         fields[key] = tuple(value)

@@ -8,12 +8,13 @@ from __future__ import annotations
 import marshal
 import socket
 import struct
+from array import array
 from collections.abc import Sequence
 from typing import Any
 
 _HEADER = struct.Struct("<Q")
 _READ_BYTES = 1 << 16
-_MAX_FILES = 1  # that travel with one message
+_FILES_BYTES = socket.CMSG_LEN(array("i").itemsize)  # one file may travel with a message
 
 
 def pack_message(*message: Any) -> bytes:
@@ -43,13 +44,14 @@ class Channel:
         self.sock.sendall(message)
 
     def receive(self) -> tuple[Any, ...] | None:
-        """The next message; None when the other end is gone. Raises OSError, TimeoutError included."""
+        """The next message; None when the other end is gone. Raises OSError."""
         buffer = self._received
         while len(buffer) < _HEADER.size:
-            data, files, _, _ = socket.recv_fds(self.sock, _READ_BYTES, _MAX_FILES)
+            data, attached, _, _ = self.sock.recvmsg(_READ_BYTES, _FILES_BYTES)
             if not data:
                 return None
-            self.files += files
+            for _, _, files in attached:
+                self.files += array("i", files)
             buffer += data
         size = _HEADER.size + _HEADER.unpack_from(buffer)[0]
         have = len(buffer)

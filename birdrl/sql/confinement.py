@@ -32,6 +32,7 @@ _X32_CALLS = 0x40000000
 
 OPEN_FILES = 32
 CPU_SLACK_S = 10  # beyond a script's limit: the owner's kill comes first
+_cpu_limit = 0  # of this process
 
 # Audit number, system calls that are refused, and calls that open a file: {number: position of the flags}.
 _CALLS: dict[str, tuple[int, tuple[int, ...], dict[int, int]]] = {
@@ -79,7 +80,8 @@ def confine(parent_pid: int, folder: int, memory_bytes: int, *, writes_copies: b
     os.fchdir(folder)
     os.close(folder)
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
-    resource.setrlimit(resource.RLIMIT_NOFILE, (OPEN_FILES, OPEN_FILES))
+    files = _smaller(OPEN_FILES, resource.getrlimit(resource.RLIMIT_NOFILE)[1])
+    resource.setrlimit(resource.RLIMIT_NOFILE, (files, files))
     hard = resource.getrlimit(resource.RLIMIT_FSIZE)[1] if writes_copies else 0
     resource.setrlimit(resource.RLIMIT_FSIZE, (0, hard))
     _filter_calls()
@@ -89,25 +91,38 @@ def confine(parent_pid: int, folder: int, memory_bytes: int, *, writes_copies: b
 def limit_memory(extra: int) -> None:
     """Address space: what is mapped now plus `extra` bytes."""
     mapped = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
-    resource.setrlimit(resource.RLIMIT_AS, (mapped + extra, resource.RLIM_INFINITY))
+    _limit(resource.RLIMIT_AS, mapped + extra)
 
 
 def unlimit_memory() -> None:
-    """No limit, to map another template. Only our own code runs then."""
-    resource.setrlimit(resource.RLIMIT_AS, (resource.RLIM_INFINITY, resource.RLIM_INFINITY))
+    """No limit of ours, to map another template. Only our own code runs then."""
+    _limit(resource.RLIMIT_AS, resource.RLIM_INFINITY)
 
 
 def limit_file_size(size: int) -> None:
     """No file may grow beyond `size` bytes."""
-    hard = resource.getrlimit(resource.RLIMIT_FSIZE)[1]
-    resource.setrlimit(resource.RLIMIT_FSIZE, (size if hard == resource.RLIM_INFINITY else min(size, hard), hard))
+    _limit(resource.RLIMIT_FSIZE, size)
 
 
 def limit_cpu(seconds: float) -> None:
     """CPU seconds from now on, plus slack: a backstop should the owner's kill not come."""
+    global _cpu_limit
     usage = resource.getrusage(resource.RUSAGE_SELF)
     limit = int(usage.ru_utime + usage.ru_stime + seconds) + CPU_SLACK_S
-    resource.setrlimit(resource.RLIMIT_CPU, (limit, resource.RLIM_INFINITY))
+    if limit != _cpu_limit:  # it is asked for at every statement, and mostly is the same whole second
+        _limit(resource.RLIMIT_CPU, limit)
+        _cpu_limit = limit
+
+
+def _limit(kind: int, value: int) -> None:
+    """Set a limit that can be changed again, within the one that whoever started the pool has set for good."""
+    hard = resource.getrlimit(kind)[1]
+    resource.setrlimit(kind, (_smaller(value, hard), hard))
+
+
+def _smaller(a: int, b: int) -> int:
+    """Of two limits, where RLIM_INFINITY is -1."""
+    return min((limit for limit in (a, b) if limit != resource.RLIM_INFINITY), default=resource.RLIM_INFINITY)
 
 
 def _filter_calls() -> None:

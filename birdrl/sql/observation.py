@@ -68,10 +68,11 @@ def _block(result: StatementResult, budget: ObservationBudget, room: int) -> str
     if result.status != "ok":
         kind = "Error: timeout, " if result.status in ("timeout", "killed") else "Error: "
         return cut_text(kind + result.message.translate(_VISIBLE), room)
-    if not result.columns:
-        changed = result.rows_changed
-        return f"OK ({changed} row{'' if changed == 1 else 's'} changed)" if changed else "OK"
-    return _table(result, budget, room)
+    if result.columns:
+        return _table(result, budget, room)
+    changed = result.rows_changed
+    note = f"{changed} row{'' if changed == 1 else 's'} changed" if changed else result.message
+    return f"OK ({note})" if note else "OK"
 
 
 def _table(result: StatementResult, budget: ObservationBudget, room: int) -> str:
@@ -96,7 +97,7 @@ def _table(result: StatementResult, budget: ObservationBudget, room: int) -> str
 
 def _more(result: StatementResult, shown: int) -> str:
     """What to say about rows that are not shown."""
-    if not result.rows:
+    if not result.rows and not result.truncated:
         return "(no rows)"
     hidden = len(result.rows) - shown
     if not hidden:

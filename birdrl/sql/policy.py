@@ -39,6 +39,7 @@ IGNORED_PRAGMAS = _words(
 DENIED_FUNCTIONS = _words("load_extension fts3_tokenizer readfile writefile edit sqlite_log")
 # Virtual tables; the others, dbstat above all, do not even exist for a session.
 ALLOWED_MODULES = _words("fts3 fts4 fts4aux fts5 fts5vocab geopoly rtree rtree_i32")
+_KEPT_MODULES = sorted(ALLOWED_MODULES)
 _PRISTINE_ACTIONS = frozenset({apsw.SQLITE_SELECT, apsw.SQLITE_READ, apsw.SQLITE_FUNCTION, apsw.SQLITE_RECURSIVE})
 
 # Lowered engine limits. ATTACHED stays 1 because VACUUM attaches a temporary database.
@@ -60,13 +61,14 @@ class Policy:
     """The authorizer of one connection.
 
     `dirty`: some action since `rearm` may have changed the replica or its connection.
-    `reason`: why the latest statement was denied, empty if it was not.
+    `reason`: why the latest statement was denied, empty if it was not. `ignored`: the pragma in it that has no effect.
     `executing`: a statement has been prepared and runs now; only VACUUM attaches anything then.
     """
 
     def __init__(self) -> None:
         self.dirty = False
         self.reason = ""
+        self.ignored = ""
         self.executing = False
 
     def apply(self, connection: apsw.Connection) -> None:
@@ -75,13 +77,11 @@ class Policy:
             connection.limit(limit, value)
         connection.config(apsw.SQLITE_DBCONFIG_DEFENSIVE, 1)
         connection.config(apsw.SQLITE_DBCONFIG_TRUSTED_SCHEMA, 0)
-        connection.drop_modules(sorted(ALLOWED_MODULES))  # names those to keep
-        # Several reading statements open the temporary database, which PRAGMA database_list shows ever after.
-        connection.execute("SELECT 1 FROM temp.sqlite_schema").fetchall()
+        connection.drop_modules(_KEPT_MODULES)
         self.rearm(connection)
 
     def rearm(self, connection: apsw.Connection) -> None:
-        """Start watching anew. Setting the authorizer expires cached statements, which would not call it again."""
+        """Start watching anew. Setting the authorizer expires prepared statements, which would not call it again."""
         self.dirty = False
         connection.authorizer = self.authorize
 
@@ -106,6 +106,7 @@ class Policy:
         if name in READING_PRAGMAS_WITH_ARGUMENT or (argument is None and name in READING_PRAGMAS):
             return apsw.SQLITE_OK
         if name in IGNORED_PRAGMAS:
+            self.ignored = name
             return apsw.SQLITE_IGNORE
         self.dirty = True
         if name in CHANGING_PRAGMAS:

@@ -14,8 +14,9 @@ import os
 import threading
 import time
 from collections import deque
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from types import TracebackType
@@ -99,16 +100,10 @@ class ReplicaPool:
         InputError for a template that is not a database or a trajectory that already holds a replica.
         """
         owner = owner or threading.current_thread().name
-        ticket, asked = self._ask(trajectory_id, template), time.monotonic()
-        try:
-            replica = ticket.result(self.config.acquire_timeout_s)
-        except TimeoutError as error:
-            self._give_up(ticket, asked)
-            raise self._queue_error(trajectory_id) from error
-        except BaseException:
-            self._give_up(ticket, asked)
-            raise
-        self._waited(asked)
+        replica = self._ask(trajectory_id, template)
+        if isinstance(replica, Future):
+            with self._in_queue(replica, trajectory_id):
+                replica = replica.result(self.config.acquire_timeout_s)
         return self._renew(replica, trajectory_id, template, owner) or self._prepare(
             replica, trajectory_id, template, owner
         )
@@ -120,17 +115,11 @@ class ReplicaPool:
         """
         running = asyncio.current_task()
         owner = owner or (running.get_name() if running else "")
-        ticket, asked = self._ask(trajectory_id, template), time.monotonic()
-        try:
-            async with asyncio.timeout(self.config.acquire_timeout_s):
-                replica = await asyncio.wrap_future(ticket)
-        except TimeoutError as error:
-            self._give_up(ticket, asked)
-            raise self._queue_error(trajectory_id) from error
-        except BaseException:
-            self._give_up(ticket, asked)
-            raise
-        self._waited(asked)
+        replica = self._ask(trajectory_id, template)
+        if isinstance(replica, Future):
+            with self._in_queue(replica, trajectory_id):
+                async with asyncio.timeout(self.config.acquire_timeout_s):
+                    replica = await asyncio.wrap_future(replica)
         if lease := self._renew(replica, trajectory_id, template, owner):
             return lease
         task = self.threads.submit(self._prepare, replica, trajectory_id, template, owner)
@@ -169,10 +158,10 @@ class ReplicaPool:
 
     # --- queue
 
-    def _ask(self, trajectory_id: str, template: Path) -> Future[Replica]:
+    def _ask(self, trajectory_id: str, template: Path) -> Replica | Future[Replica]:
+        """A free replica, or a place in the queue for one."""
         if os.getpid() != self._process:
             raise InfraError("a replica pool cannot be used after fork; make one in each process")
-        ticket: Future[Replica] = Future()
         with self._lock:
             if self._closed:
                 raise InfraError("the replica pool is closed")
@@ -180,29 +169,39 @@ class ReplicaPool:
                 raise InputError(f"trajectory {trajectory_id!r} already holds a replica; release it first")
             free = [replica for replica in self._replicas if replica.is_available]
             if free:
-                best = min(free, key=lambda replica: replica.cost(template))
+                best = _cheapest(free, str(template))
                 best.is_available = False
-                ticket.set_running_or_notify_cancel()
-                ticket.set_result(best)
-            else:
-                self._counters.waits += 1
-                self._waiting.append(ticket)
-        return ticket
+                return best
+            ticket: Future[Replica] = Future()
+            self._counters.waits += 1
+            self._waiting.append(ticket)
+            return ticket
 
-    def _give_up(self, ticket: Future[Replica], asked: float) -> None:
+    @contextmanager
+    def _in_queue(self, ticket: Future[Replica], trajectory_id: str) -> Iterator[None]:
+        """Around waiting for `ticket`: the time is counted, and whoever stops waiting leaves the queue."""
+        asked = time.monotonic()
+        try:
+            yield
+        except TimeoutError as error:
+            self._give_up(ticket)
+            raise self._queue_error(trajectory_id) from error
+        except BaseException:
+            self._give_up(ticket)
+            raise
+        finally:
+            with self._lock:
+                self._counters.wait_s += time.monotonic() - asked
+
+    def _give_up(self, ticket: Future[Replica]) -> None:
         """Leave the queue; a replica that arrived at the last moment goes to the next in line."""
         with self._lock:
-            self._counters.wait_s += time.monotonic() - asked
             if ticket.done() and not ticket.cancelled() and ticket.exception() is None:
                 self._give_back(ticket.result())
             else:
                 ticket.cancel()
                 if ticket in self._waiting:
                     self._waiting.remove(ticket)
-
-    def _waited(self, asked: float) -> None:
-        with self._lock:
-            self._counters.wait_s += time.monotonic() - asked
 
     def _queue_error(self, trajectory_id: str) -> InfraError:
         with self._lock:
@@ -335,6 +334,14 @@ class ReplicaPool:
                 self.finish(
                     lease, f"reclaimed after {self.config.lease_timeout_s:g} s; raise lease_timeout_s if it was in use"
                 )
+
+
+def _cheapest(replicas: list[Replica], template: str) -> Replica:
+    """The first that costs nothing, else the one that costs least."""
+    for replica in replicas:
+        if replica.template == template and not replica.need_reset:
+            return replica
+    return min(replicas, key=lambda replica: replica.cost(template))
 
 
 _trajectory_number = itertools.count()

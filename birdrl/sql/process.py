@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import math
 import os
 import select
 import socket
+import struct
 import subprocess
 import sys
 import time
@@ -18,6 +20,7 @@ from birdrl.sql.channel import Channel, pack_message
 from birdrl.sql.progress import Progress, WorkerState, create_progress
 
 _CODE = "import sys; sys.path[:] = sys.argv[7:]; from birdrl.sql.worker import main; main(*map(int, sys.argv[1:7]))"
+_RESET, _REARM = pack_message("renew", True), pack_message("renew", False)
 TRANSFER_TIMEOUT_S = 60.0  # for moving a message whose first bytes are there, or an idle worker's answer
 
 
@@ -29,7 +32,8 @@ class WorkerProcess:
     """One worker process. Not thread-safe, except `kill`.
 
     Replies: none to `renew`; to `lease` ("leased", bytes written to disk), ("refused", why) or ("failed", why); to
-    `execute` a ("result", fields) for each statement, then ("end", dirty, bytes held) or ("failed", why).
+    `execute` a ("result", fields) for each statement, then ("end", dirty, bytes held) or ("failed", why); at any time
+    ("crashed", why).
     """
 
     def __init__(self, memory_bytes: int, folder: int, *, copies: bool = False) -> None:
@@ -58,7 +62,9 @@ class WorkerProcess:
             raise InfraError(f"cannot start an SQL worker process: {error}") from error
         finally:
             theirs.close()
-        ours.settimeout(TRANSFER_TIMEOUT_S)
+        # Of a blocking socket, by the kernel: Python's own time limit asks the kernel twice for every call.
+        for option in (socket.SO_RCVTIMEO, socket.SO_SNDTIMEO):
+            ours.setsockopt(socket.SOL_SOCKET, option, struct.pack("ll", int(TRANSFER_TIMEOUT_S), 0))
         self._channel = Channel(ours)
         self._ahead = b""
         self._progress = Progress(progress)
@@ -70,8 +76,9 @@ class WorkerProcess:
         return self._popen.pid
 
     @property
-    def alive(self) -> bool:
-        return self._popen.poll() is None
+    def silent(self) -> bool:
+        """Whether it is alive and owes no reply: an idle worker has nothing to say but that it ends."""
+        return not self._channel.pending and not self._poll.poll(0)
 
     def renew(self, *, reset: bool) -> None:
         """Make its session pristine for another lease, without a reply. Raises InfraError when it is dead.
@@ -79,7 +86,7 @@ class WorkerProcess:
         A reset starts now, so that it is done when the first statement comes; anything else travels with that
         statement.
         """
-        self._ahead = pack_message("renew", reset)
+        self._ahead = _RESET if reset else _REARM
         if reset:
             self._send(b"")
 
@@ -104,6 +111,8 @@ class WorkerProcess:
             raise self._death() from error
         if message is None:
             raise self._death()
+        if message[0] == "crashed":
+            raise self._crash(message[1])
         return message
 
     def state(self) -> WorkerState:
@@ -120,7 +129,14 @@ class WorkerProcess:
         self._popen.wait()
         self._channel.sock.close()
 
+    def _crash(self, why: str) -> InfraError:
+        return InfraError(f"SQL worker {self.pid} failed: {why}")
+
     def _death(self) -> InfraError:
+        with contextlib.suppress(OSError):  # it may have said why
+            while self._poll.poll(0) and (message := self._channel.receive()) is not None:
+                if message[0] == "crashed":
+                    return self._crash(message[1])
         deadline = time.monotonic() + 1.0
         while (code := self._popen.poll()) is None and time.monotonic() < deadline:
             time.sleep(0.001)

@@ -31,7 +31,7 @@ class Opened:
 class Replica:
     """One place in the pool; `is_available` and `need_reset` are Algorithm 1's. Used by one lease at a time.
 
-    `template`: of the latest lease, None while the worker is new; leasing the same one again is nearly free.
+    `template`: path of the latest one leased, empty before the first; leasing the same one again is nearly free.
     """
 
     def __init__(self, number: int, config: PoolConfig, process: Future[WorkerProcess]) -> None:
@@ -39,20 +39,21 @@ class Replica:
         self.process = process
         self.is_available = True
         self.need_reset = False
-        self.template: Path | None = None
-        self._template_identity: Identity | None = None  # of the file that the worker has open
+        self.template = ""
+        self._worker: WorkerProcess | None = None  # that has `template` open, the very file of this identity
+        self._template_identity: Identity | None = None
         self._config = config
         self._folder = Path(config.folder or tempfile.gettempdir())
-        self._copies: dict[Path, Copy] = {}
+        self._copies: dict[str, Copy] = {}
 
-    def cost(self, template: Path) -> tuple[bool, bool, bool]:
-        """Order of preference for a lease of `template`: a pristine session on it, a pristine copy of it, a
-        replica whose session is of no use to anybody else."""
+    def cost(self, template: str) -> tuple[bool, bool, bool]:
+        """Order of preference for a lease of the template at a path: a pristine session on it, a pristine copy of it,
+        a replica whose session is of no use to anybody else."""
         copy = self._copies.get(template)
         return (
             self.template != template or self.need_reset,
             copy is None or copy.need_reset,
-            self.template is not None,
+            bool(self.template),
         )
 
     def renew(self, template: Path) -> Opened | None:
@@ -60,11 +61,11 @@ class Replica:
 
         Neither blocks nor writes to disk. Raises InfraError when the worker is dead.
         """
-        if self.template != template or identity_of(template) != self._template_identity or not self.process.done():
+        worker = self._worker
+        if worker is None or self.template != str(template) or identity_of(self.template) != self._template_identity:
             return None
-        worker = self.process.result()
         reset = self.need_reset or self._config.reset == "always"
-        if not worker.alive or (reset and self._config.strategy == "copy"):
+        if not worker.silent or (reset and self._config.strategy == "copy"):
             return None
         worker.renew(reset=reset)
         self.need_reset = False
@@ -82,7 +83,7 @@ class Replica:
             raise InfraError(f"no SQL worker could be started within {TRANSFER_TIMEOUT_S:g} s") from None
         copy = self._copy_of(template) if self._config.strategy == "copy" else None
         need_reset = self.need_reset if copy is None else not copy.is_pristine(template)
-        new = self.template is None if copy is None else not copy.materialised
+        new = not self.template if copy is None else not copy.materialised
         reset = need_reset or self._config.reset == "always"
         if copy:
             copy.need_reset = reset  # until the worker says that it is done
@@ -97,10 +98,10 @@ class Replica:
                 f"SQL worker {worker.pid} did not open {template} within {TRANSFER_TIMEOUT_S:g} s"
             ) from None
         if kind != "leased":
-            self.template = None
+            self.template, self._worker = "", None
             raise InputError(rest[0]) if kind == "refused" else self._file_error(rest[0])
         self.need_reset = False
-        self.template, self._template_identity = template, identity
+        self.template, self._worker, self._template_identity = str(template), worker, identity
         if copy and reset:
             copy.written_from(template)
         return Opened(worker, reset and not new, rest[0])
@@ -113,7 +114,7 @@ class Replica:
 
     def restart(self, process: Future[WorkerProcess]) -> Future[WorkerProcess]:
         """Go on with a new worker, which has nothing open; returns the old one."""
-        self._template_identity = None
+        self._worker = None
         old, self.process = self.process, process
         return old
 
@@ -144,9 +145,9 @@ class Replica:
             copy.close()
 
     def _copy_of(self, template: Path) -> Copy:
-        if template not in self._copies:
-            self._copies[template] = Copy(self._folder)
-        return self._copies[template]
+        if str(template) not in self._copies:
+            self._copies[str(template)] = Copy(self._folder)
+        return self._copies[str(template)]
 
     def _file_error(self, what: str) -> ReplicaFileError:
         return ReplicaFileError(

@@ -20,8 +20,8 @@ class StatementResult:
 
     `columns` is empty for a statement without a result table. `rows` holds None, int, float, str and bytes;
     text that is not UTF-8 is decoded with replacement characters. `truncated`: more rows (or bytes) than the
-    caller's limit. `rows_changed` counts rows inserted, updated or deleted by the statement itself.
-    `elapsed_s` is wall-clock seconds.
+    caller's limit. `message`: why it did not go well, or, with status ok, what was not done as written.
+    `rows_changed` counts rows inserted, updated or deleted by the statement itself. `elapsed_s` is wall-clock seconds.
     """
 
     sql: str

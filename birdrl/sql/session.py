@@ -55,13 +55,27 @@ class Session:
         self.storage = storage or OverlayStorage(template, overlay_bytes)
         self.policy = Policy()
         self._deadline = float("inf")  # of the running statement, for the progress handler
+        self._left_out = ""  # of its result
         self._writes_at_start = self.storage.writes
         self._connect()
+        self.load_schema()
 
     def _connect(self) -> None:
         self.connection = self.storage.connect()
         self.connection.set_progress_handler(lambda: time.monotonic() > self._deadline, PROGRESS_OPS)
         self.policy.apply(self.connection)
+        self._schema_loaded = False
+
+    def load_schema(self) -> None:
+        """What the first statement would have to do after a reset; the larger part of the time that a reset takes.
+
+        Raises apsw.Error when the replica is no database.
+        """
+        if not self._schema_loaded:
+            # Several reading statements open the temporary database, which PRAGMA database_list shows ever after: it
+            # is open from the start.
+            self.connection.execute("SELECT 1 FROM temp.sqlite_schema").fetchall()
+            self._schema_loaded = True
 
     @property
     def dirty(self) -> bool:
@@ -77,12 +91,13 @@ class Session:
         dirty = self.dirty
         self.connection.close()
         self._connect()
+        self.load_schema()
         self.policy.dirty = dirty
 
     def renew(self, *, reset: bool = False) -> bool:
         """Make the replica pristine for the next lease, in any case if `reset`. Returns whether it was reset.
 
-        Raises OSError when the disk refuses; the session is over then.
+        A reset leaves the schema to be loaded. Raises OSError when the disk refuses; the session is over then.
         """
         if not (reset or self.dirty):
             self.policy.rearm(self.connection)
@@ -115,6 +130,7 @@ class Session:
         end = time.monotonic() + script_timeout_s
         bytes_left = MAX_RESULT_BYTES
         refusal = _refusal(script)
+        self.load_schema()
         if refusal:
             yield StatementResult(script[:200], "error", message=refusal)
             return
@@ -134,7 +150,7 @@ class Session:
             bytes_left -= sum(map(_size, result.rows))
 
     def _execute_one(self, piece: str, timeout_s: float, max_rows: int, max_bytes: int) -> StatementResult:
-        self.policy.reason = ""
+        self.policy.reason = self.policy.ignored = self._left_out = ""
         start = time.monotonic()
         self._deadline = start + timeout_s
         changes_before = self.connection.total_changes()
@@ -143,7 +159,8 @@ class Session:
             columns, rows, truncated = self._fetch(piece, max_rows, max_bytes)
             # changes() keeps the value of the last statement that changed something.
             changed = self.connection.changes() if self.connection.total_changes() != changes_before else 0
-            return StatementResult(piece, "ok", columns, rows, truncated, "", changed, time.monotonic() - start)
+            note = f"PRAGMA {self.policy.ignored} is ignored" if self.policy.ignored else self._left_out
+            return StatementResult(piece, "ok", columns, rows, truncated, note, changed, time.monotonic() - start)
         except apsw.InterruptError:
             status, message = "timeout", f"stopped after {timeout_s:.3g} s"
         except UnicodeError:
@@ -172,20 +189,24 @@ class Session:
         cursor.exec_trace = trace
         rows: list[tuple[Any, ...]] = []
         truncated = False
+        left = max_bytes
         try:
             for row in cursor.execute(sql):
-                if len(rows) >= max_rows or max_bytes < 0:
+                left -= _size(row)
+                if len(rows) >= max_rows or left < 0:
                     truncated = True
                     break
                 rows.append(row)
-                max_bytes -= _size(row)
         except UnicodeDecodeError:
-            # apsw has no hook for text that is not UTF-8. Reading is free of effects: ask again for the bytes.
             columns, readonly = started[0] if started else ((), False)
             cursor.close(True)
-            if not readonly or not columns or not _is_query(sql):
+            if readonly and columns and _is_query(sql):
+                # apsw has no hook for text that is not UTF-8. Reading is free of effects: ask again for the bytes.
+                rows, truncated = self._fetch_bytes(sql, len(columns), max_rows, max_bytes)
+            elif started:  # with RETURNING, every change has been made before the first row comes
+                truncated, self._left_out = True, "rows with text that is not valid UTF-8 are left out"
+            else:
                 raise
-            rows, truncated = self._fetch_bytes(sql, len(columns), max_rows, max_bytes)
         finally:
             self.policy.executing = False
             cursor.close(True)

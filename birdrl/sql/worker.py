@@ -6,6 +6,7 @@ so no size of script or result can deadlock. See `WorkerProcess` for the other e
 
 from __future__ import annotations
 
+import contextlib
 import os
 import socket
 from collections.abc import Callable
@@ -51,7 +52,9 @@ class _Server:
 
     def renew(self, reset: bool) -> None:
         """A pristine replica for the next lease of the same template; nobody waits for it. Never writes to disk."""
-        self._current().renew(reset=reset)
+        session = self._current()
+        session.renew(reset=reset)
+        session.load_schema()
 
     def _pristine(self, path: Path, quota_bytes: int, reset: bool, fd: int | None) -> int:
         """Bytes written to disk for it."""
@@ -61,6 +64,7 @@ class _Server:
                 os.close(fd)  # the session has the same file
             before = session.storage.written_bytes
             session.renew(reset=reset)
+            session.load_schema()
             return session.storage.written_bytes - before
         self._forget()
         unlimit_memory()
@@ -144,11 +148,22 @@ class _Server:
 
 
 def main(sock_fd: int, progress_fd: int, folder_fd: int, parent_pid: int, memory_bytes: int, copies: int) -> None:
-    """Serve requests until the other end closes. `copies`: 1 if replicas are files that SQL may change."""
+    """Serve requests until the other end closes. `copies`: 1 if replicas are files that SQL may change.
+
+    What goes wrong in here is told to the other end, because standard error may be a file that nobody can write to.
+    """
     progress = Progress(progress_fd)
     channel = Channel(socket.socket(fileno=sock_fd))
-    confine(parent_pid, folder_fd, memory_bytes, writes_copies=bool(copies))
-    server = _Server(channel, progress, memory_bytes)
+    try:
+        confine(parent_pid, folder_fd, memory_bytes, writes_copies=bool(copies))
+        _serve(_Server(channel, progress, memory_bytes))
+    except Exception as error:
+        with contextlib.suppress(OSError):  # the other end is gone
+            channel.send(pack_message("crashed", f"{type(error).__name__}: {error}"))
+        raise
+
+
+def _serve(server: _Server) -> None:
     handlers: dict[str, Callable[..., None]] = {
         "lease": server.lease,
         "renew": server.renew,
@@ -156,5 +171,5 @@ def main(sock_fd: int, progress_fd: int, folder_fd: int, parent_pid: int, memory
         "reopen": server.reopen,
         "features": server.features,
     }
-    while (message := channel.receive()) is not None:
+    while (message := server.channel.receive()) is not None:
         handlers[message[0]](*message[1:])

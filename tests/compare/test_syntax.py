@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from birdrl.compare.lexer import tokens
-from birdrl.compare.syntax import selects_distinct, statements_of, uses, without_distinct, without_output_rounds
+from birdrl.compare.syntax import first_statement, selects_distinct, uses, without_distinct, without_output_rounds
 
 
 @pytest.mark.parametrize(
@@ -101,7 +101,10 @@ def test_tokens_and_gaps_make_up_the_text(sql: str) -> None:
         assert sql[token.start : token.end].upper() == token.text.upper()
         position = token.end
     assert position <= len(sql)
-    assert len(statements_of(sql)) <= sql.count(";") + 1
+    statement, rest = first_statement(sql)
+    assert statement in sql
+    assert sql.endswith(rest)
+    assert statement or not rest
     for rewrite in (without_output_rounds, without_distinct):
         assert len(rewrite(sql)) <= len(sql)
 
@@ -133,5 +136,5 @@ def test_rewritten_queries_run_and_lose_every_round(expression: str) -> None:
 )
 def test_degenerate_texts_take_linear_time(bomb: str) -> None:
     start = time.process_time()
-    without_output_rounds(bomb), without_distinct(bomb), selects_distinct(bomb), statements_of(bomb)
+    without_output_rounds(bomb), without_distinct(bomb), selects_distinct(bomb), first_statement(bomb)
     assert time.process_time() - start < 5  # quadratic work would take minutes

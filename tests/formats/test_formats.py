@@ -181,13 +181,15 @@ def test_files_that_are_none_of_ours_are_named(tmp_path):
 
 def test_gold_lines(tmp_path):
     path = tmp_path / "gold.sql"
-    path.write_text("SELECT 1\tshop\n\nno database\nSELECT 'a\tb'\tshop\n")
+    text = "SELECT 1\tshop\n\nno database\nSELECT 'a\tb'\tshop\nSELECT 'a\u2028b'\tshop\n"
+    path.write_bytes(b"\xef\xbb\xbf" + text.replace("\n", "\r\n").encode())
     result = import_file(path)
-    assert [(t.db_id, t.sol_sql) for t in result.items] == [("shop", ["SELECT 1"]), ("shop", ["SELECT 'a\tb'"])]
+    golds = ["SELECT 1", "SELECT 'a\tb'", "SELECT 'a\u2028b'"]
+    assert [(t.db_id, t.sol_sql) for t in result.items] == [("shop", [gold]) for gold in golds]
     assert [(b.line, b.field) for b in result.broken] == [(3, "db_id")]
     form = FORMATS["spider-gold"]
     write_rows(tmp_path / "out.sql", form.container, [export_row(item, form) for item in result.items])
-    assert (tmp_path / "out.sql").read_text() == "SELECT 1\tshop\nSELECT 'a\tb'\tshop\n"
+    assert (tmp_path / "out.sql").read_text() == "".join(f"{gold}\tshop\n" for gold in golds)
 
 
 FILES = [

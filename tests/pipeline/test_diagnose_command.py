@@ -62,6 +62,15 @@ def test_energy_and_distribution_of_transcripts(
     [
         ({"instance_id": "unknown", "messages": []}, "row 1: no instance 'unknown'"),
         ({"instance_id": "boundary"}, "row 1: needs 'instance_id' and 'messages'"),
+        ({"instance_id": "boundary", "messages": ["SELECT 1"]}, "row 1, message 1: needs 'role' and 'content'"),
+        (
+            {
+                "instance_id": "boundary",
+                "messages": [{"role": "user", "content": "?"}, {"role": "assistant", "content": None}],
+            },
+            "row 1, message 2: needs 'role' and 'content'",
+        ),
+        ({"instance_id": ["boundary"], "messages": []}, "row 1: no instance ['boundary']"),
         (None, "no transcripts"),
     ],
 )
@@ -71,6 +80,22 @@ def test_wrong_input_is_named(
     file = tmp_path / "transcripts.jsonl"
     write_jsonl(file, [] if row is None else [row])
     assert main(["diagnose", str(file), *arguments]) == 2
+    assert named in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("option", "value", "named"),
+    [
+        ("--tau", "nan", "--tau nan"),
+        ("--tau", "-1", "--tau -1.0"),
+        ("--timeout", "0", "--timeout"),
+        ("--workers", "0", "--workers"),
+    ],
+)
+def test_numbers_outside_their_range_are_wrong_input(
+    tmp_path: Path, arguments: list[str], capsys: pytest.CaptureFixture[str], option: str, value: str, named: str
+) -> None:
+    assert main(["diagnose", str(tmp_path / "transcripts.jsonl"), *arguments, option, value]) == 2
     assert named in capsys.readouterr().err
 
 

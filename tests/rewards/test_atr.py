@@ -188,6 +188,13 @@ def test_constants_under_which_a_cycle_pays_are_refused(changes: dict[str, float
         AtrParams.model_validate(changes)
 
 
+@pytest.mark.parametrize("name", ["up", "down", "m_stay", "tau", "step_cost", "const", "no_action_reward"])
+@pytest.mark.parametrize("value", [float("nan"), float("inf"), float("-inf")])
+def test_every_constant_is_a_number(name: str, value: float) -> None:
+    with pytest.raises(ValueError, match=name):
+        AtrParams.model_validate({name: value})
+
+
 def test_the_loophole_that_the_check_closes() -> None:
     """Without it ten free falls and one jump would earn half a point."""
     loose = AtrParams.model_construct(**{**ASTRA.model_dump(), "step_cost": 0.0})

@@ -111,6 +111,39 @@ def test_against_another_run(files: Files, capsys: pytest.CaptureFixture[str]) -
     assert against == {"instances": 3, "only_this_run": 0, "only_other_run": 1, "p_value": 1.0}
 
 
+@pytest.mark.parametrize(
+    ("row", "named"),
+    [
+        ({"foo": 1}, "row 1: no verdict"),
+        ({"id": "count", "verdict": "yes"}, "row 1: no verdict"),
+        ({"id": "other", "verdict": 1}, "no verdict on any of these instances"),
+    ],
+)
+def test_a_file_that_is_no_run_of_these_instances_is_refused(
+    row: Any, named: str, files: Files, capsys: pytest.CaptureFixture[str]
+) -> None:
+    other = files.folder / "other.jsonl"
+    write_jsonl(other, [row])
+    assert files.score("--against", str(other)) == 2
+    assert named in capsys.readouterr().err
+    assert not files.out.exists(), "seen before anything was scored"
+
+
+def test_what_was_read_is_not_written_over(files: Files, capsys: pytest.CaptureFixture[str]) -> None:
+    database = files.databases / "shop" / "shop.sqlite"
+    for out in (files.folder / "predictions.jsonl", files.folder / "instances.jsonl", database):
+        assert files.score("--out", str(out)) == 2
+        assert "is one of the files that are read" in capsys.readouterr().err
+
+
+def test_a_place_that_cannot_be_written_is_named_before_scoring(
+    files: Files, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for out in (files.folder, files.folder / "predictions.jsonl" / "out.jsonl", Path("/proc/nowhere/out.jsonl")):
+        assert files.score("--out", str(out)) == 2
+        assert f"--out {out}: " in capsys.readouterr().err
+
+
 def test_what_could_not_be_judged_is_named_and_in_no_mean(files: Files, capsys: pytest.CaptureFixture[str]) -> None:
     broken = {"instance_id": "broken", "db_id": "shop", "sol_sql": ["SELECT nothing"]}
     answers = [*ANSWERS, {"instance_id": "broken", "pred_sqls": ["SELECT 1"]}]
@@ -140,7 +173,8 @@ def test_wrong_input_is_named(
 
 def test_wrong_use(files: Files, capsys: pytest.CaptureFixture[str]) -> None:
     assert files.score("--timeout", "0") == 2
-    assert "--timeout must be above 0" in capsys.readouterr().err
+    assert "--timeout must be a number above 0" in capsys.readouterr().err
+    assert files.score("--gold-timeout", "nan") == 2
     with pytest.raises(SystemExit) as ended:
         files.score(mode="exact")
     assert ended.value.code == 2

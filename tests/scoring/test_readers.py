@@ -45,6 +45,7 @@ def test_instances_of_bird_critic(tmp_path: Path) -> None:
         ("i.json", [{"question_id": 31, "db_id": "shop", "SQL": "SELECT 1", "difficulty": "simple"}], ["31"]),
         ("i.sql", "SELECT 1\tshop\nSELECT 'a\tb'\tshop\n", ["0", "1"]),
         ("i.jsonl", [{"instance_id": "a_1", "selected_database": "shop", "sol_sql": "SELECT 1"}], ["a_1"]),
+        ("i.sql", "SELECT 'a\u2028b\x85'\tshop\r\nSELECT 2\tshop\r\n\r\n", ["0", "1"]),
     ],
 )
 def test_other_instances(tmp_path: Path, name: str, value: Any, ids: list[str]) -> None:
@@ -68,6 +69,8 @@ def test_other_instances(tmp_path: Path, name: str, value: Any, ids: list[str]) 
         ("i.json", [], "holds no instance"),
         ("i.json", "[", "not valid JSON"),
         ("i.sql", "SELECT 1\n", "line 1: expected SQL<TAB>db_id"),
+        ("i.sql", "SELECT 1\tshop\n\nSELECT 1\tshop\n", "line 2: expected SQL<TAB>db_id"),
+        ("i.jsonl", [{**CRITIC, "instance_id": None}], "row 1: field 'instance_id' is None"),
     ],
 )
 def test_broken_instances_are_named(tmp_path: Path, name: str, value: Any, message: str) -> None:
@@ -83,6 +86,8 @@ CRITIC_FORM = [
     {"instance_id": "c", "pred_sqls": []},
 ]
 BIRD_FORM = {str(i): f"S{i + 1}\t----- bird -----\t{db_id}" for i, db_id in enumerate(("shop", "shop", "zoo"))}
+MINI_DEV = [Task(name, "shop", ("SELECT 1",)) for name in ("1471", "2", "90")]  # ids of the larger benchmark
+SHUFFLED = [Task("1", "shop", ("SELECT 1",)), Task("0", "shop", ("SELECT 2",))]
 NUMBERED = [Task("7", "shop", ("SELECT 1",)), Task("8", "zoo", ("SELECT 2",))]
 
 
@@ -96,6 +101,14 @@ NUMBERED = [Task("7", "shop", ("SELECT 1",)), Task("8", "zoo", ("SELECT 2",))]
         ("p.json", {"0": "S1\t----- bird -----\tshop", "1": "S2"}, NUMBERED, [("S1",), ("S2",)]),
         ("p.json", ["S1", "S2", "S3"], TASKS, [("S1",), ("S2",), ("S3",)]),
         ("p.sql", "S1\tshop\nS2\n\n", TASKS, [("S1",), ("S2",), ()]),
+        ("p.sql", "S1\r\n\r\nS3\u2028\r\n\r\n \r\n", TASKS, [("S1",), (), ("S3\u2028",)]),
+        ("p.sql", "S1\nS2\n", SHUFFLED, [("S1",), ("S2",)]),
+        ("p.json", ["S1", "S2"], SHUFFLED, [("S1",), ("S2",)]),
+        ("p.json", {"0": "S2", "1": "S1"}, SHUFFLED, [("S1",), ("S2",)]),
+        ("p.json", {str(i): f"S{i}" for i in range(3)}, MINI_DEV, [("S0",), ("S1",), ("S2",)]),
+        ("p.json", {"1471": "S1", "2": "S2", "90": "S3"}, MINI_DEV, [("S1",), ("S2",), ("S3",)]),
+        ("p.jsonl", [{"instance_id": "a", "pred_sqls": "S1 [split] S2[split]"}, *CRITIC_FORM[::2]], TASKS,
+         [("S1 ", " S2"), ("S2", "S3"), ()]),
         ("p.txt", "S1\nS2\nS3", TASKS, [("S1",), ("S2",), ("S3",)]),
         ("p.json", [{"idx": i, "pred": f"S{i + 1}"} for i in range(3)], TASKS, [("S1",), ("S2",), ("S3",)]),
         ("p.json", [{"question_id": 8, "SQL": "S2"}, {"question_id": 7, "SQL": "S1"}], NUMBERED, [("S1",), ("S2",)]),
@@ -125,6 +138,9 @@ ALL = [{"instance_id": name, "pred_sqls": ["S"]} for name in "abc"]
         ("p.json", [3], "row 1: expected an object or a text"),
         ("p.sql", "S\tzoo\nS\nS", "line 1: predicts on database 'zoo'"),
         ("p.txt", "S\nS\nS\nS", "line 4: no instance '3'"),
+        ("p.json", '{"a": "S", "b": "S", "a": "S"}', "holds the key 'a' twice"),
+        ("p.json", [{"instance_id": None, "pred_sqls": ["S"]}], "row 1: field 'instance_id' is None"),
+        ("p.json", [{"idx": True, "pred": "S"}], "row 1: field 'idx' is True"),
     ],
 )
 def test_broken_predictions_are_named(tmp_path: Path, name: str, value: Any, message: str) -> None:
@@ -138,6 +154,35 @@ def test_a_broken_line_is_named(tmp_path: Path) -> None:
     path.write_text('{"instance_id": "a", "pred_sqls": ["S"]}\n{"instance_id": \n')
     with pytest.raises(InputError, match="line 2: not valid JSON"):
         read_predictions(path, TASKS)
+
+
+@pytest.mark.parametrize("name", ["p.jsonl", "p.json", "p.txt"])
+def test_files_with_a_byte_order_mark_are_read_and_other_encodings_named(name: str, tmp_path: Path) -> None:
+    path = write(
+        tmp_path / name, ALL if name == "p.jsonl" else "S\nS\nS" if name == "p.txt" else dict.fromkeys("abc", "S")
+    )
+    text = path.read_text()
+    path.write_text(text, encoding="utf-8-sig")
+    assert [answer.sqls for answer in read_predictions(path, TASKS)] == [("S",)] * 3
+    path.write_bytes(text.replace("S", "\xe9").encode("latin-1"))
+    with pytest.raises(InputError, match=f"{name}.*not UTF-8"):
+        read_predictions(path, TASKS)
+
+
+@pytest.mark.parametrize("name", ["p.jsonl", "p.json", "p.txt"])
+def test_what_cannot_be_read_is_named(name: str, tmp_path: Path) -> None:
+    with pytest.raises(InputError, match=f"{name}: no such file"):
+        read_predictions(tmp_path / name, TASKS)
+    (tmp_path / name).mkdir()
+    with pytest.raises(InputError, match=f"{name}: cannot be read"):
+        read_predictions(tmp_path / name, TASKS)
+
+
+@pytest.mark.parametrize("name", ["p.jsonl", "p.json"])
+def test_nesting_without_end_is_named(name: str, tmp_path: Path) -> None:
+    (tmp_path / name).write_text("[" * 100_000)
+    with pytest.raises(InputError, match="nested too deeply"):
+        read_predictions(tmp_path / name, TASKS)
 
 
 def test_missing_predictions_on_request(tmp_path: Path) -> None:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
 
 import pytest
 
+from birdrl.compare.state import read_state
 from birdrl.errors import GoldError
 from birdrl.gym.database_folder import DatabaseFolder
 from birdrl.gym.instance import PlanTest, PythonTest
@@ -15,7 +17,7 @@ from birdrl.scoring.gate_zero import check
 from birdrl.scoring.judge import Judge
 from birdrl.scoring.suite import perturbations
 from birdrl.scoring.tasks import Task
-from birdrl.sql import ReplicaPool
+from birdrl.sql import PoolConfig, ReplicaPool
 
 JudgeIn = Callable[[str], Judge]
 INSERT = "INSERT INTO maker VALUES (3, 'Cy')"
@@ -65,6 +67,68 @@ def task(*gold: str, **fields: object) -> Task:
 def test_results_and_states(mode: str, gold: list[str], pred: list[str], right: bool, judge_in: JudgeIn) -> None:
     verdict = judge_in(mode).judge(task(*gold), pred)
     assert verdict.verdict == int(right), verdict.reason
+
+
+UNSTOPPABLE = "instr(hex(zeroblob(499000)), hex(zeroblob(240000)) || '1')"
+ENDLESS = "WITH RECURSIVE r(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM r) SELECT i FROM r"
+
+
+@pytest.mark.parametrize(
+    ("gold", "pred", "reason"),
+    [
+        (["SELECT count(*) FROM item"], [f"CREATE VIEW v AS {ENDLESS}", "SELECT 5"], "view v"),
+        (["CREATE VIEW v AS SELECT 1 AS i"], [f"CREATE VIEW v AS {ENDLESS}"], "view v"),
+        (["CREATE VIEW v AS SELECT 1 AS i"], [f"CREATE VIEW v AS {ENDLESS} WHERE i < 0"], "cannot be read"),
+        (["DELETE FROM item"], [f"CREATE VIEW v AS {ENDLESS}", "DELETE FROM item"], "view v"),
+        ([INSERT], [INSERT, f"CREATE TABLE m AS {ENDLESS} LIMIT 9999"], "table m"),
+        (["CREATE VIEW v AS SELECT 1 AS i"], [f"CREATE VIEW v AS SELECT {UNSTOPPABLE} AS i"], "cannot be read"),
+    ],
+)  # fmt: skip
+def test_a_state_that_cannot_be_read_is_the_predictions_own(
+    gold: list[str], pred: list[str], reason: str, judge_in: JudgeIn
+) -> None:
+    start = time.monotonic()
+    verdict = judge_in("multiset").judge(task(*gold), pred)
+    assert (verdict.verdict, verdict.blame) == (0, "policy")
+    assert reason in verdict.reason
+    assert time.monotonic() - start < 30  # without a limit of its own it would not end
+
+
+def test_states_of_large_and_of_odd_tables(databases: DatabaseFolder, monkeypatch: pytest.MonkeyPatch) -> None:
+    """More rows than are read at a time, more bytes than one answer takes, and tables without row numbers."""
+    monkeypatch.setattr("birdrl.compare.state._CHUNK_ROWS", 200)
+    make = f"""
+        CREATE TABLE many AS {ENDLESS} LIMIT 600;
+        CREATE TABLE large AS SELECT i, zeroblob(100000) AS b FROM many LIMIT 180;
+        CREATE TABLE named (rowid TEXT, oid TEXT);
+        INSERT INTO named SELECT i, -i FROM many;
+        CREATE TABLE bare (a PRIMARY KEY, b) WITHOUT ROWID;
+        INSERT INTO bare SELECT i, -i FROM many;
+        CREATE TABLE below (a INTEGER PRIMARY KEY);
+        INSERT INTO below SELECT -i FROM many;
+        CREATE VIRTUAL TABLE found USING fts5(t);
+        INSERT INTO found VALUES ('a b'), ('c');
+    """
+    changes = """
+        UPDATE many SET i = -1 WHERE i = 600; UPDATE large SET b = 'x' WHERE i = 180; DELETE FROM named WHERE oid = -1;
+        UPDATE bare SET b = 0 WHERE a = 600; UPDATE below SET a = 1 WHERE a = -600; INSERT INTO found VALUES ('d');
+    """
+    with (
+        ReplicaPool(PoolConfig(workers=1, statement_timeout_s=60.0)) as pool,
+        pool.acquire("state", databases.path("shop")) as lease,
+    ):
+        assert lease.execute(make)[-1].ok
+        before = read_state(lease, 300.0)
+        assert lease.execute(changes)[-1].ok
+        after = read_state(lease, 300.0, before)
+    changed = {
+        name for kind, name in before.parts if kind == "rows" and before.parts[kind, name] != after.parts[kind, name]
+    }
+    assert changed - {name for name in changed if name.startswith("found_")} == {
+        "many", "large", "named", "bare", "below", "found",
+    }  # fmt: skip
+    assert before.parts["rows", "many"].startswith("600:")
+    assert after.parts["rows", "found"] == "3:", "no row beyond what can be equal is looked at"
 
 
 def test_preprocessing_runs_on_both_sides(judge_in: JudgeIn) -> None:

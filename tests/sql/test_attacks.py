@@ -126,8 +126,9 @@ def check_outcome(attack: dict[str, Any], results: list[StatementResult]) -> Non
     last = results[-1] if results else StatementResult("", "ok")
     assert last.status in ({attack["status"]} if "status" in attack else STATUSES[attack["outcome"]]), last.message
     assert all(result.ok for result in results[:-1])
-    assert attack.get("says", "") in last.message
-    assert (last.message == "") == last.ok
+    says = "is ignored" if attack["outcome"] == "ignored" else attack.get("says", "")
+    assert says in last.message
+    assert last.message == "" if last.ok and not says else last.message
     assert len(last.message) <= 1000
     assert sum(len(cell) for row in last.rows for cell in row if isinstance(cell, str | bytes)) < 18_000_000
     assert last.truncated == attack.get("truncated", False)

@@ -118,6 +118,25 @@ def test_the_limits_of_a_running_worker(template: Path, strategy: str) -> None:
         assert int(flags, 8) & os.O_ACCMODE == os.O_RDONLY
 
 
+UNDER_LIMITS = """
+import resource, sys
+from pathlib import Path
+from birdrl.sql import PoolConfig, ReplicaPool
+for kind, value in ((resource.RLIMIT_AS, 8 << 30), (resource.RLIMIT_CPU, 1000), (resource.RLIMIT_NOFILE, 30)):
+    resource.setrlimit(kind, (value, value))
+for strategy in ("overlay", "copy"):
+    with ReplicaPool(PoolConfig(workers=1, strategy=strategy)) as pool:
+        for number in range(2):
+            with pool.acquire(str(number), Path(sys.argv[1])) as lease:
+                print(lease.execute("DELETE FROM item; SELECT count(*) FROM item")[-1].rows)
+"""
+
+
+def test_workers_fit_into_the_limits_of_whoever_starts_the_pool(template: Path) -> None:
+    done = subprocess.run([sys.executable, "-c", UNDER_LIMITS, str(template)], capture_output=True, text=True)
+    assert (done.stdout.split("\n")[:-1], done.stderr) == (["((0,),)"] * 4, "")
+
+
 def test_workers_need_a_folder(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "absent"))
     with pytest.raises(InfraError, match=r"absent.*cannot make an empty folder"):

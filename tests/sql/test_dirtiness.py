@@ -123,6 +123,7 @@ def test_a_session_is_pristine_or_dirty_as_recorded_and_renewed_in_any_case(
     if replica_bytes(session) != original or changed:
         assert dirty, changed
     assert session.renew() == dirty
+    session.load_schema()
     assert not session.dirty
     assert replica_bytes(session) == original
     assert difference(state, connection_state(session.connection)) == set()

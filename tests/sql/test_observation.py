@@ -38,6 +38,7 @@ def test_what_was_never_fetched_is_said_too() -> None:
     rows = ((1,), (2,), (3,))
     assert show(ok(("a",), rows, truncated=True)).endswith("\n2\n(1+ more rows)")
     assert show(ok(("a",), rows[:2], truncated=True)).endswith("\n2\n(more rows)")
+    assert show(ok(("a",), (), truncated=True)) == "a\n(more rows)"
 
 
 def test_blobs_and_special_numbers_have_a_form() -> None:
@@ -52,6 +53,7 @@ def test_statements_without_a_table_tell_what_changed() -> None:
     assert show(ok(rows_changed=2)) == "OK (2 rows changed)"
     assert show(ok(rows_changed=1)) == "OK (1 row changed)"
     assert show(ok()) == "OK"
+    assert show(ok(message="PRAGMA synchronous is ignored")) == "OK (PRAGMA synchronous is ignored)"
 
 
 def test_failures_are_errors() -> None:

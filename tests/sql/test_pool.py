@@ -84,7 +84,7 @@ def test_reset_is_lazy_and_only_for_dirty_replicas(template: Path, strategy: Any
             assert count(lease) == 4
             assert lease.execute("SELECT count(*) FROM sale")[0].rows == ((3,),)
             assert not lease.dirty
-        assert pool.counters.leases == 3
+        assert (pool.counters.leases, pool.counters.waits, pool.counters.wait_s) == (3, 0, 0.0)
         assert pool.counters.overlay_bytes > 0
 
 
@@ -315,6 +315,19 @@ def test_a_worker_that_dies_on_its_own_is_an_infra_error(template: Path) -> None
         with pool.acquire("c", template) as lease:
             assert count(lease) == 4
         assert pool.counters.deaths == 2
+
+
+def test_a_worker_that_fails_says_why(template: Path) -> None:
+    with ReplicaPool(PoolConfig(workers=1)) as pool:
+        worker = pool._replicas[0].process.result(10)
+        worker.send("nonsense")
+        with pytest.raises(InfraError, match="failed: KeyError: 'nonsense'"):
+            worker.receive(60)
+        with pool.acquire("a", template) as lease:
+            assert count(lease) == 4
+            pool._replicas[0].process.result(10).send("nonsense")
+            with pytest.raises(InfraError, match=r"trajectory 'a': .* failed: KeyError"):
+                lease.execute(COUNT)
 
 
 def test_big_scripts_and_big_results_do_not_deadlock(pool: ReplicaPool, template: Path) -> None:

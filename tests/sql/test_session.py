@@ -82,6 +82,26 @@ def test_text_that_is_not_utf8_is_decoded_with_replacement(session: Session) -> 
     assert result.rows == (("z",), ("\ufffd",))
 
 
+def test_text_that_is_not_utf8_among_returned_rows_is_left_out_and_the_change_stands(session: Session) -> None:
+    change = "INSERT INTO item SELECT 9 + id, CAST(x'ff' AS TEXT), 1, 1 FROM item RETURNING name"
+    (result,) = run(session, change)
+    assert (result.status, result.columns, result.rows, result.truncated) == ("ok", ("name",), (), True)
+    assert result.message == "rows with text that is not valid UTF-8 are left out"
+    assert run(session, "SELECT count(*) FROM item")[0].rows == ((8,),)
+
+
+def test_an_ignored_pragma_says_so(session: Session) -> None:
+    results = run(session, "PRAGMA journal_mode = WAL; PRAGMA cache_size; SELECT 1; PRAGMA main.synchronous(2)")
+    assert [(result.status, result.rows) for result in results] == [("ok", ()), ("ok", ()), ("ok", ((1,),)), ("ok", ())]
+    notes = ["PRAGMA journal_mode is ignored", "PRAGMA cache_size is ignored", "", "PRAGMA synchronous is ignored"]
+    assert [result.message for result in results] == notes
+
+
+def test_a_row_beyond_all_bytes_is_left_out(session: Session) -> None:
+    (result,) = run(session, f"SELECT {', '.join(['zeroblob(990000)'] * 20)}")
+    assert (result.status, len(result.columns), result.rows, result.truncated) == ("ok", 20, (), True)
+
+
 def test_rows_and_bytes_are_capped_and_marked(session: Session) -> None:
     (result,) = run(session, "SELECT id FROM item", max_rows=3)
     assert (len(result.rows), result.truncated) == (3, True)
@@ -89,7 +109,7 @@ def test_rows_and_bytes_are_capped_and_marked(session: Session) -> None:
     assert (len(result.rows), result.truncated) == (4, False)
     (result,) = run(session, "SELECT hex(zeroblob(400000)) FROM item a, item b, item c, item d")
     assert result.truncated
-    assert sum(len(row[0]) for row in result.rows) < 18_000_000
+    assert sum(len(row[0]) for row in result.rows) <= 16_000_000
 
 
 def test_endless_queries_are_interrupted(session: Session) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import signal
 import sqlite3
 import subprocess
@@ -100,11 +101,14 @@ def test_time_limits_end_as_timeout_or_as_killed_and_every_statement_has_its_obj
     assert "session is lost" in objects(shown)[3]["message"]
 
 
-@pytest.mark.parametrize("words", [["--timeout", "0"], ["--timeout", "nan"], ["--timeout", "x"], ["--rows", "0"]])
-def test_wrong_limits_are_wrong_use(sql: Callable[..., tuple[int, str]], words: list[str]) -> None:
+@pytest.mark.parametrize(
+    "words", ["--timeout 0", "--timeout nan", "--timeout x", "--rows 0", "--rows x", "--bytes 79", "--bytes -1"]
+)
+def test_wrong_limits_are_wrong_use(shop: Path, words: str, capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit) as stop:
-        sql("SELECT 1", *words)
+        main(["sql", "--database", str(shop), "SELECT 1", *words.split()])
     assert stop.value.code == 2
+    assert re.search(r"argument --\w+: '.*': (more than 0|a whole number, at least)", capsys.readouterr().err)
 
 
 def write_wal(path: Path) -> Callable[[], None]:
@@ -227,6 +231,27 @@ def test_statements_come_from_standard_input_as_any_bytes(shop: Path) -> None:
         "null character in the SQL text",
     ]
     assert (done.returncode, done.stderr) == (1, b"")
+
+
+def test_a_file_whose_header_claims_wal_for_reading_alone_is_left_as_it_is(shop: Path, tmp_path: Path) -> None:
+    path = tmp_path / "mixed.sqlite"
+    content = bytearray(shop.read_bytes())
+    content[18:20] = b"\1\2"
+    path.write_bytes(content)
+    done = run_program(path, b"DELETE FROM item; SELECT count(*) FROM item", "--json")
+    assert [one["rows"] for one in objects(done.stdout.decode())] == [[], [[0]]]
+    assert path.read_bytes() == content
+    assert {entry.name for entry in tmp_path.iterdir()} == {"mixed.sqlite", "shop.sqlite"}
+
+
+def test_output_that_finds_no_room_and_input_that_is_closed_are_one_message(shop: Path) -> None:
+    with open("/dev/full", "wb") as full:
+        done = subprocess.run([*PROGRAM, str(shop), "SELECT 1"], stdout=full, stderr=subprocess.PIPE, timeout=120)
+    assert (done.returncode, done.stderr) == (1, b"birdrl sql: standard output: no space left on device\n")
+    words = ["sh", "-c", 'exec "$@" <&-', "sh", *PROGRAM, str(shop)]
+    done = subprocess.run(words, capture_output=True, timeout=120)
+    assert (done.returncode, done.stdout) == (2, b"")
+    assert done.stderr.startswith(b"birdrl sql: no SQL statement found")
 
 
 def test_no_statement_is_wrong_use(shop: Path) -> None:

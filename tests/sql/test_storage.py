@@ -77,7 +77,7 @@ def test_beyond_the_quota_the_statement_fails_and_the_rest_stays(strategy: str, 
     connection.execute("CREATE TABLE big (x)")
     connection.execute("INSERT INTO big VALUES (1)")
     fill = f"INSERT INTO big SELECT hex(zeroblob(900)) FROM {series(5000)}"
-    with pytest.raises(apsw.FullError):
+    with pytest.raises(apsw.FullError, match="database or disk is full"):
         connection.execute(fill)
     assert outcome(connection, "SELECT * FROM big") == [(1,)]
     assert outcome(connection, "PRAGMA integrity_check") == [("ok",)]
@@ -131,6 +131,33 @@ def test_a_template_left_in_wal_mode_opens_as_any_other(strategy: str, tmp_path:
     assert path.read_bytes() == before
 
 
+def test_the_version_for_reading_decides_what_a_wal_file_is(strategy: str, template: Path, tmp_path: Path) -> None:
+    path = tmp_path / "mixed.sqlite"
+    content = bytearray(template.read_bytes())
+    content[18:20] = b"\1\2"
+    path.write_bytes(content)
+    replica = open_storage(strategy, path)
+    connection = replica.connect()
+    connection.execute("DELETE FROM item WHERE id > 1")
+    assert outcome(connection, "SELECT count(*) FROM item") == [(1,)]
+    connection.close()
+    assert path.read_bytes() == content
+
+
+@pytest.mark.parametrize("header", [b"", b"\0" * 28])
+def test_the_journal_of_a_finished_write_does_no_harm(header: bytes, template: Path, tmp_path: Path) -> None:
+    path = tmp_path / "done.sqlite"
+    path.write_bytes(template.read_bytes())
+    (tmp_path / "done.sqlite-journal").write_bytes(header)
+    Template(path).close()
+
+
+def write_cut_off(path: Path) -> None:
+    write_open_wal(path)
+    path.with_name(path.name + "-wal").unlink()
+    path.with_name(path.name + "-journal").write_bytes(bytes.fromhex("d9d505f920a163d7") + bytes(20))
+
+
 def write_garbage(path: Path) -> None:
     path.write_bytes(b"not a database" * 100)
 
@@ -150,6 +177,7 @@ def write_open_wal(path: Path) -> None:
         (lambda path: path.write_bytes(b""), "0 bytes"),
         (write_garbage, "wrong header"),
         (write_open_wal, "write-ahead log"),
+        (write_cut_off, "left bad.sqlite-journal"),
     ],
 )
 def test_unusable_templates_are_named(tmp_path: Path, write: Callable[[Path], object], what: str) -> None:

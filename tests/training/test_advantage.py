@@ -21,7 +21,7 @@ from training.grpo_reference import Sample
 
 pytest.importorskip("verl")
 from tensordict import TensorDict
-from verl.trainer.ppo.core_algos import compute_grpo_outcome_advantage, get_adv_estimator_fn
+from verl.trainer.ppo.core_algos import compute_grpo_outcome_advantage, get_adv_estimator_fn, kl_penalty
 from verl.utils import tensordict_utils as tu
 from verl.utils.config import omega_conf_to_dataclass
 from verl.workers.utils.losses import ppo_loss
@@ -209,6 +209,14 @@ def test_worked_examples(engines: dict[tuple[bool, str], Engine]) -> None:
     assert simple(with_std, [0.5] * 4) == [0, 0, 0, 0]
     assert simple(without, [1, 0, 0, 0]) == pytest.approx([0.75, -0.25, -0.25, -0.25])
     assert simple(with_std, [1.0]) == [0.0], "nothing to be relative to"
+
+
+@pytest.mark.parametrize(("drift", "penalty"), [(0, 0), (0.1, 0.005171), (-0.1, 0.004837), (0.5, 0.148721)])
+def test_the_divergence_of_the_default(engines: dict[tuple[bool, str], Engine], drift: float, penalty: float) -> None:
+    """k3 of ref_logp - logp, as the recipe chooses it."""
+    kind = engines[True, "token"].actor.kl_loss_type
+    found = kl_penalty(torch.zeros(1), torch.tensor([float(drift)]), kind)
+    assert found.item() == pytest.approx(penalty, abs=1e-6)
 
 
 def test_the_engines_own_estimator_counts_what_failed() -> None:

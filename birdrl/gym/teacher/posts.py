@@ -16,7 +16,7 @@ from typing import Any
 from xml.etree import ElementTree
 
 from birdrl.errors import InputError
-from birdrl.files import read_jsonl
+from birdrl.files import read_jsonl, read_lines
 
 MAX_TEXT_CHARS = 3_000
 MAX_SQL_CHARS = 2_000
@@ -73,11 +73,7 @@ def read_posts(
 def read_exclusions(path: Path) -> frozenset[str]:
     """Post ids, one a line; `#` begins a comment. Raises InputError for a line that is no id."""
     ids: set[str] = set()
-    try:
-        lines = path.read_text(encoding="utf-8").splitlines()
-    except FileNotFoundError:
-        raise InputError(f"{path}: no such file; give a file of post ids, one a line") from None
-    for number, line in enumerate(lines, 1):
+    for number, line in enumerate(read_lines(path), 1):
         identifier = line.partition("#")[0].strip()
         if identifier and not _ID.fullmatch(identifier):
             raise InputError(f"{path}, line {number}: {identifier[:40]!r} is no post id; expected a number")
