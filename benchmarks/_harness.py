@@ -123,16 +123,22 @@ def bar_plot(path: Path, title: str, unit: str, groups: Mapping[str, Mapping[str
     from matplotlib import pyplot
 
     series = list(dict.fromkeys(name for values in groups.values() for name in values))
-    width = 0.8 / len(series)
-    figure, axes = pyplot.subplots(figsize=(9, 4.5), layout="constrained")
+    height = 0.8 / len(series)
+    figure, axes = pyplot.subplots(figsize=(9, 1.2 + 0.3 * len(series) * len(groups)), layout="constrained")
     for number, name in enumerate(series):
-        places = [i + (number - (len(series) - 1) / 2) * width for i in range(len(groups))]
-        axes.bar(places, [values.get(name, 0.0) for values in groups.values()], width, label=name)
-    axes.set_xticks(range(len(groups)), list(groups))
-    axes.set_yscale("log")
-    axes.set_ylabel(unit)
+        places = [i + (number - (len(series) - 1) / 2) * height for i in range(len(groups))]
+        bars = axes.barh(places, [values.get(name, 0.0) for values in groups.values()], height, label=name)
+        axes.bar_label(
+            bars, fmt=lambda value: f"{value:,.0f}" if value >= 10 else f"{value:.2g}", padding=3, fontsize="small"
+        )
+    axes.set_yticks(range(len(groups)), list(groups))
+    axes.invert_yaxis()
+    axes.margins(x=0.1)
+    axes.set_xscale("log")
+    axes.set_xlabel(unit)
     axes.set_title(title)
-    axes.legend(fontsize="small")
+    if len(series) > 1:
+        axes.legend(fontsize="small")
     path.parent.mkdir(parents=True, exist_ok=True)
     figure.savefig(path, dpi=120)
     pyplot.close(figure)
