@@ -58,9 +58,9 @@ def write_lines(path: Path, lines: Iterable[bytes]) -> int:
     return count
 
 
-def write_json(path: Path, value: Any) -> None:
-    """Indented JSON with sorted keys: the same value gives the same bytes."""
-    write_text(path, json.dumps(value, indent=2, sort_keys=True, ensure_ascii=False) + "\n")
+def write_json(path: Path, value: Any, *, sort_keys: bool = True) -> None:
+    """Indented JSON. With sorted keys the same value gives the same bytes; without, its order must be as sure."""
+    write_text(path, json.dumps(value, indent=2, sort_keys=sort_keys, ensure_ascii=False) + "\n")
 
 
 def write_jsonl(path: Path, rows: Iterable[Any]) -> int:

@@ -15,9 +15,9 @@ from pydantic import ValidationError
 
 from birdrl.errors import GoldError, InputError
 from birdrl.files import read_jsonl
-from birdrl.gym.instance import FeatureTest, Instance
-from birdrl.gym.leaks import leaks
+from birdrl.gym.instance import Instance
 from birdrl.gym.templates import TemplateStore
+from birdrl.gym.text_measures import text_leaks
 from birdrl.rewards.execution import ExecutionScorer
 from birdrl.sql.pool import PoolConfig, ReplicaPool
 
@@ -93,13 +93,7 @@ def _instance(row: Mapping[str, Any]) -> Instance | str:
 
 
 def _text_gate(instance: Instance) -> str:
-    features = [
-        name
-        for test in instance.test_cases
-        if isinstance(test, FeatureTest)
-        for name in (*test.required, *test.forbidden)
-    ]
-    found = leaks(instance.query, instance.issue_sql, instance.sol_sql, features)
+    found = text_leaks(instance)
     return short(f"the text {found[0]}") if found else PASSES
 
 

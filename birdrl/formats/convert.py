@@ -16,7 +16,7 @@ from pydantic import ValidationError
 
 from birdrl.errors import InputError
 from birdrl.formats.files import BrokenRow, RawRow, container_of, read_rows
-from birdrl.formats.specs import Format, detect
+from birdrl.formats.specs import FORMATS, Format, detect
 from birdrl.gym.generation import GenerationTask
 from birdrl.gym.instance import CATEGORIES, Instance
 
@@ -105,7 +105,8 @@ def export_row(item: Item, form: Format) -> dict[str, Any]:
     if form.name.startswith("birdrl"):
         return item.row()
     values = item.model_dump(mode="json")
-    imported = item.source if item.source.get("format") == form.name else {}
+    origin = FORMATS.get(str(item.source.get("format")))
+    imported = item.source if origin is not None and origin.fields == form.fields else {}  # mini-dev is BIRD's form
     published: Mapping[str, Any] = imported.get("published", {})
     names = list(imported.get("fields", ()))
     for name, ours in form.fields.items():

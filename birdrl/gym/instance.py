@@ -96,18 +96,18 @@ class Instance(BaseModel):
 
     model_config = ConfigDict(extra="allow", frozen=True)
 
-    instance_id: str
-    db_id: str
-    dialect: str = "SQLite"
-    version: str = ""
-    category: Category
+    instance_id: str = Field(description="Unique within the file.")
+    db_id: str = Field(description="The database that the issue is about.")
+    dialect: str = Field("SQLite", description="SQL dialect of all statements.")
+    version: str = Field("", description="Version of the engine that passed the gates; empty: unknown.")
+    category: Category = Field(description="query, management or personalization (Table 7).")
     query: str = Field(description="The user's description of the issue and of the intended behaviour (P).")
-    issue_sql: list[str] = Field(min_length=1)
-    preprocess_sql: list[str] = Field(default_factory=list)
-    clean_up_sql: list[str] = Field(default_factory=list)
-    sol_sql: list[str] = Field(default_factory=list)
-    test_cases: list[TestCase] = Field(default_factory=list)
-    bug: BugRecord | None = None
+    issue_sql: list[str] = Field(min_length=1, description="The buggy statements, in order.")
+    preprocess_sql: list[str] = Field(default_factory=list, description="Run before the issue, solution or prediction.")
+    clean_up_sql: list[str] = Field(default_factory=list, description="Run after the tests where nothing is reset.")
+    sol_sql: list[str] = Field(default_factory=list, description="The verified solution; not every public file has it.")
+    test_cases: list[TestCase] = Field(default_factory=list, description="Executable tests that a solution passes.")
+    bug: BugRecord | None = Field(None, description="What the rewinder did, in words; none for imported issues.")
     difficulty: str = Field("", description="simple, moderate or challenging (birdrl.gym.difficulty); empty: unknown.")
     source: dict[str, Any] = Field(default_factory=dict, description="Where the verified SQL came from.")
 

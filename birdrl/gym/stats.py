@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 from birdrl.files import canonical_json, sha256_text
@@ -156,11 +157,13 @@ def _feature_coverage(instances: Sequence[Instance]) -> dict[str, int]:
     """Figure 3: in how many solutions each SQL feature occurs (plain functions left out)."""
     counts: Counter[str] = Counter()
     for instance in instances:
-        names: set[str] = set()
-        for sql in instance.sol_sql:
-            try:
-                names |= extract_features(sql).names
-            except PolicySqlError:  # another dialect in an imported row
-                names.add("unparsed")
-        counts.update(name for name in names if not name.startswith("function:"))
+        counts.update(frozenset().union(*(_feature_names(sql) for sql in instance.sol_sql)))
     return _sorted_counts(counts)
+
+
+@lru_cache(maxsize=1 << 16)  # each statement belongs to one side and to the whole
+def _feature_names(sql: str) -> frozenset[str]:
+    try:
+        return frozenset(name for name in extract_features(sql).names if not name.startswith("function:"))
+    except PolicySqlError:  # another dialect in an imported row
+        return frozenset(("unparsed",))

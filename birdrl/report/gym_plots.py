@@ -68,7 +68,7 @@ def plot_lengths(stats: Mapping[str, Any]) -> bytes:
             _pairs(axes, groups, ours, [TABLE_8[group][part][0] for group in groups])
             axes.set_title(f"{label}, mean")
             axes.set_ylabel("tokens")
-            axes.tick_params(axis="x", labelsize=7.5)
+            axes.tick_params(axis="x", labelsize=8, rotation=15)
         for axes, part in zip(grid.flat[4:], ("query", "issue_sql"), strict=True):
             _histogram(axes, stats["lengths"][part], TABLE_8["overall"][part], _PARTS[part])
         figure.legend(*grid.flat[0].get_legend_handles_labels(), loc="outside upper left", ncols=2)

@@ -56,7 +56,7 @@ def build_into(out: Path, store: TemplateStore, params: GymParams, seed: int, wo
     write_jsonl(out / "quarantine.jsonl", gym.quarantine)
     schemas = {db_id: store.schema(db_id) for db_id in sorted(gym.verified)}
     stats = gym_stats(gym, schemas)
-    write_json(out / "stats.json", stats)
+    write_json(out / "stats.json", stats, sort_keys=False)  # what is most frequent comes first
     if gym.journal is not None:
         gym.journal.remove()
     print(

@@ -58,6 +58,11 @@ def write(path: Path, rows: list[dict]) -> Path:
     return path
 
 
+def test_mini_dev_is_read_as_bird_and_given_back_as_itself(tmp_path):
+    [item] = import_file(write(tmp_path / "mini_dev.json", [BIRD])).items
+    assert export_row(item, FORMATS["mini-dev"]) == BIRD
+
+
 @pytest.mark.parametrize("name", ROWS)
 def test_a_row_comes_back_field_for_field(tmp_path, name):
     form = FORMATS[name]

@@ -157,6 +157,9 @@ def test_stage_writes_the_gym_and_its_statistics(root, tmp_path):
     assert sum(stats["all"]["by_kind"].values()) == 24
     assert stats["all"]["distinct_test_cases"] <= stats["all"]["test_cases"]
     assert stats["all"]["features"]["select"] > 0
+    for counts in (stats["all"]["by_kind"], stats["all"]["features"], stats["rejections"]):
+        assert list(counts.values()) == sorted(counts.values(), reverse=True), "what is most frequent comes first"
+    assert list(stats["all"]["lengths_by_category"]) == ["query", "management", "personalization", "overall"]
     assert stats["paper_table_7"]["instances"] == sum(stats["paper_table_7"]["by_category"].values())
     rows = list(read_jsonl(out / "quarantine.jsonl"))
     assert all(row["reason"] for row in rows)

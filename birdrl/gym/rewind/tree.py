@@ -74,7 +74,7 @@ def is_ordered(tree: exp.Expression) -> bool:
     return tree.args.get("order") is not None
 
 
-@lru_cache(maxsize=4096)
+@lru_cache(maxsize=1 << 16)
 def tables_of(sql: str) -> tuple[str, ...]:
     """Names of the tables that one statement reads or writes; guessed from the words before them without a tree."""
     if has_tree(sql):

@@ -54,10 +54,10 @@ def join_condition(bench: Bench, tree: exp.Expression) -> Text | None:
     side.set("this", exp.to_identifier(pair[1].name))
     report = bench.words.pick(
         f"The tables are matched badly: {a} refers to {b}.",
-        f"{a} goes with {b}, not with {pair[1].name}.",
-        f"Rows are paired wrongly, {a} must equal {b}.",
+        f"Rows that do not belong together stand side by side; {a} refers to {b}.",
+        f"The pairs are wrong, {a} and {b} mean the same thing.",
     )
-    return Text(report, f"the tables are matched on {pair[1].name}", f"match {a} with {b}")
+    return Text(report, f"the tables are matched on {pair[1].name}", f"pairs that belong together by {a} and {b}")
 
 
 def _link(bench: Bench) -> tuple[Table, ForeignKey, Table, str, str] | None:
