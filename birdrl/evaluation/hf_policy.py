@@ -11,13 +11,12 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from tqdm import tqdm
 from transformers import AutoModelForCausalLM, AutoTokenizer
 from transformers.utils import logging as transformers_logging
 
 from birdrl.agent.prompting import Messages
 from birdrl.agent.templating import END, attach_template, observation_suffix
-from birdrl.decoding import Decoder, Request
+from birdrl.decoding import Decoder, Request, Sampled
 from birdrl.decoding.attention import register
 from birdrl.errors import InputError
 from birdrl.evaluation.policy import Generation
@@ -53,21 +52,17 @@ class HfPolicy:
     def continuation(self, observation: str) -> list[int]:
         return [self._end, *self._ids(observation_suffix(observation))]
 
-    def generate(self, sequences: Sequence[Sequence[int]], limits: Sequence[int]) -> list[Generation]:
-        requests = [
-            (index, Request(tuple(sequence), limit, 0.0, 0))
-            for index, (sequence, limit) in enumerate(zip(sequences, limits, strict=True))
-            if limit > 0
-        ]
-        generations = [Generation([], "", False)] * len(sequences)
-        # On a terminal only, below the bar of whoever evaluates.
-        with tqdm(total=len(requests), desc="turn", unit="answer", leave=False, disable=None) as bar:
-            results = self._decoder.run([request for _, request in requests], bar.update)
-        for (index, _), sampled in zip(requests, results, strict=True):
-            ids = sampled.token_ids[:-1] if sampled.stopped else sampled.token_ids
-            text = self.tokenizer.decode(ids, skip_special_tokens=True)
-            generations[index] = Generation(ids, text, sampled.stopped)
-        return generations
+    def submit(self, sequence: Sequence[int], limit: int) -> int:
+        return self._decoder.submit(Request(tuple(sequence), limit, 0.0, 0))
+
+    def advance(self) -> list[tuple[int, Generation]]:
+        if self._decoder.idle:
+            raise ValueError("no turn was asked for")
+        return [(ticket, self._generation(sampled)) for ticket, sampled in self._decoder.step()]
+
+    def _generation(self, sampled: Sampled) -> Generation:
+        ids = sampled.token_ids[:-1] if sampled.stopped else sampled.token_ids
+        return Generation(ids, self.tokenizer.decode(ids, skip_special_tokens=True), sampled.stopped)
 
     def _ids(self, text: str) -> list[int]:
         ids: list[int] = self.tokenizer(text, add_special_tokens=False)["input_ids"]

@@ -33,6 +33,13 @@ class Policy(Protocol):
         """Ids from the end of an assistant turn (its end token included) to the start of the next one."""
         ...
 
-    def generate(self, sequences: Sequence[Sequence[int]], limits: Sequence[int]) -> list[Generation]:
-        """Continue every sequence by one assistant turn of at most `limits[i]` tokens."""
+    def submit(self, sequence: Sequence[int], limit: int) -> int:
+        """Ask for one assistant turn of at most `limit` tokens; `advance` reports it under the number returned."""
+        ...
+
+    def advance(self) -> list[tuple[int, Generation]]:
+        """Take every turn asked for one step further; the turns that ended with it, perhaps none.
+
+        Raises ValueError when none was asked for.
+        """
         ...

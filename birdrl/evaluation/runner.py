@@ -1,4 +1,7 @@
-"""Run one policy on many instances: episodes in lockstep, one batch of generation per turn.
+"""Run one policy on many instances: as one trajectory ends, the next instance takes its place.
+
+What is generated together depends on the tokens alone, never on how long SQL took: after every step of the policy
+the SQL of the turns that ended is run, and all of them go on together.
 
 Every instance ends as one `Record`. Where the machinery or the instance failed, the record says so and has no
 reward: such instances are counted apart, never as failures of the policy.
@@ -6,8 +9,9 @@ reward: such instances are counted apart, never as failures of the policy.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections import deque
+from collections.abc import Callable, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from typing import Any, Literal
@@ -16,7 +20,7 @@ from birdrl.agent.episode import Episode, StopReason
 from birdrl.agent.prompting import Messages, PromptSet
 from birdrl.agent.tools import TOOLS
 from birdrl.errors import GoldError, InfraError
-from birdrl.evaluation.policy import Policy
+from birdrl.evaluation.policy import Generation, Policy
 from birdrl.gym.instance import Instance
 from birdrl.gym.templates import TemplateStore
 from birdrl.params import AgentParams
@@ -64,12 +68,14 @@ class Record:
 
 @dataclass
 class _Running:
-    """An episode under way: its tokens so far, and how many of them came after the prompt."""
+    """An episode under way: its tokens so far, how many of them came before the first turn, and what it holds."""
 
+    index: int
     instance: Instance
     episode: Episode
     tokens: list[int]
     prompt_length: int
+    leases: ExitStack
 
     @property
     def response_tokens(self) -> int:
@@ -79,8 +85,8 @@ class _Running:
 class EpisodeRunner:
     """Runs policies through episodes.
 
-    `replicas` holds one replica per trajectory of a batch, so it needs at least `batch_size` workers; `scorer`
-    must draw on another pool, or a batch that holds every replica would wait for itself.
+    `batch_size` trajectories are under way at once, each with a replica of its own out of `replicas`; `scorer` must
+    draw on another pool, or it would wait for them.
     """
 
     def __init__(
@@ -93,10 +99,10 @@ class EpisodeRunner:
         batch_size: int,
     ) -> None:
         if replicas.config.workers < batch_size:
-            raise ValueError(f"{replicas.config.workers} replicas cannot hold a batch of {batch_size} trajectories")
+            raise ValueError(f"{replicas.config.workers} replicas cannot hold {batch_size} trajectories at once")
         self._store, self._replicas, self._scorer = store, replicas, scorer
         self._prompts, self._batch_size = prompts, batch_size
-        # The episodes of a batch wait for one another's turns, which is nobody's fault.
+        # Trajectories wait for one another's turns, which is nobody's fault.
         patience = {"trajectory_timeout_s": agent_params.trajectory_timeout_s * batch_size}
         self._params = agent_params.model_copy(update=patience)
 
@@ -107,7 +113,7 @@ class EpisodeRunner:
         protocol: Protocol,
         on_done: Callable[[], object] = lambda: None,
     ) -> list[Record]:
-        """One record per instance, in their order; `on_done` is called after each."""
+        """One record per instance, in their order; `on_done` is called after each, not always by this thread."""
         tools = TOOLS if protocol == "agentic" else None
         family = self._prompts.agentic if protocol == "agentic" else self._prompts.reasoning
         messages = [family(instance, self._store.schema(instance.db_id)) for instance in instances]
@@ -125,81 +131,58 @@ class EpisodeRunner:
             else:
                 reason = f"{len(ids)} tokens, agent.max_prompt_tokens is {self._params.max_prompt_tokens}"
                 settle(index, Record(instances[index], "prompt_too_long", reason))
-        # Sequences of one batch are padded to the longest: neighbours in length waste least.
-        fitting.sort(key=lambda index: len(tokens[index]))
-        with ThreadPoolExecutor(max_workers=self._params.workers) as threads:
-            for start in range(0, len(fitting), self._batch_size):
-                batch = fitting[start : start + self._batch_size]
-                chosen = [(index, instances[index], messages[index], tokens[index]) for index in batch]
-                for index, record in self._batch(policy, chosen, protocol, threads):
-                    settle(index, record)
+        # Prompts read together are padded to the longest: neighbours in length waste least.
+        waiting = deque(sorted(fitting, key=lambda index: len(tokens[index])))
+        playing: dict[int, _Running] = {}  # by the number of the turn they wait for
+        scores: dict[int, Future[Record]] = {}
+        workers = self._params.workers
+        with ThreadPoolExecutor(workers) as stepping, ThreadPoolExecutor(workers) as scoring, ExitStack() as held:
+            while waiting or playing:
+                while waiting and len(playing) < self._batch_size:
+                    index = waiting.popleft()
+                    try:
+                        one = self._open(index, instances[index], messages[index], tokens[index], protocol)
+                    except (InfraError, GoldError) as error:
+                        settle(index, _excluded(instances[index], error))
+                    else:
+                        held.enter_context(one.leases)
+                        playing[self._ask(policy, one)] = one
+                if not playing:
+                    continue
+                turns = [(playing.pop(ticket), turn) for ticket, turn in policy.advance()]
+                for (one, _), outcome in zip(turns, stepping.map(_step, turns), strict=True):
+                    if isinstance(outcome, str) and self._goes_on(policy, one, outcome):
+                        playing[self._ask(policy, one)] = one
+                        continue
+                    one.leases.close()
+                    if isinstance(outcome, InfraError):
+                        settle(one.index, _excluded(one.instance, outcome))
+                    else:
+                        scores[one.index] = scoring.submit(self._score, one)
+                        scores[one.index].add_done_callback(lambda _: on_done())
+        records |= {index: score.result() for index, score in scores.items()}
         return [records[index] for index in range(len(instances))]
 
-    def _batch(
-        self,
-        policy: Policy,
-        chosen: Sequence[tuple[int, Instance, Messages, list[int]]],
-        protocol: Protocol,
-        threads: ThreadPoolExecutor,
-    ) -> Iterator[tuple[int, Record]]:
-        """Play one batch to its end; replicas are handed back before scoring starts."""
-        running: dict[int, _Running] = {}
-        failed: dict[int, Record] = {}
+    def _open(self, index: int, instance: Instance, dialogue: Messages, ids: list[int], protocol: Protocol) -> _Running:
         with ExitStack() as leases:
-            for index, instance, dialogue, ids in chosen:
-                try:
-                    running[index] = self._open(instance, dialogue, ids, protocol, leases)
-                except (InfraError, GoldError) as error:
-                    failed[index] = _excluded(instance, error)
-            active = dict(running)
-            while active:
-                active = self._turn(policy, active, failed, threads)
-        yield from failed.items()
-        scored = {index: one for index, one in running.items() if index not in failed}
-        yield from zip(scored, threads.map(self._score, scored.values()), strict=True)
+            lease = None
+            if protocol == "agentic":
+                template = self._store.path(instance.db_id)
+                lease = leases.enter_context(self._replicas.acquire(f"evaluate:{instance.instance_id}", template))
+            episode = Episode(instance, lease, self._params, tools=protocol == "agentic", prompt=dialogue)
+            return _Running(index, instance, episode, list(ids), len(ids), leases.pop_all())
 
-    def _open(
-        self, instance: Instance, dialogue: Messages, ids: list[int], protocol: Protocol, leases: ExitStack
-    ) -> _Running:
-        lease = None
-        if protocol == "agentic":
-            template = self._store.path(instance.db_id)
-            lease = leases.enter_context(self._replicas.acquire(f"evaluate:{instance.instance_id}", template))
-        episode = Episode(instance, lease, self._params, tools=protocol == "agentic", prompt=dialogue)
-        return _Running(instance, episode, list(ids), len(ids))
+    def _ask(self, policy: Policy, one: _Running) -> int:
+        left = self._params.max_trajectory_tokens - one.response_tokens
+        return policy.submit(one.tokens, min(self._params.max_response_tokens, left))
 
-    def _turn(
-        self, policy: Policy, active: dict[int, _Running], failed: dict[int, Record], threads: ThreadPoolExecutor
-    ) -> dict[int, _Running]:
-        """One assistant turn of every active episode; returns those that go on."""
-        limits = [
-            min(self._params.max_response_tokens, self._params.max_trajectory_tokens - one.response_tokens)
-            for one in active.values()
-        ]
-        turns = policy.generate([one.tokens for one in active.values()], limits)
-        for one, turn in zip(active.values(), turns, strict=True):
-            one.tokens += turn.ids
-
-        def step(item: tuple[_Running, str]) -> str | InfraError | None:
-            one, text = item
-            try:
-                return one.episode.step(text).observation
-            except InfraError as error:
-                return error
-
-        texts = [turn.text for turn in turns]
-        going_on = {}
-        for index, outcome in zip(active, threads.map(step, zip(active.values(), texts, strict=True)), strict=True):
-            one = active[index]
-            if isinstance(outcome, InfraError):
-                failed[index] = _excluded(one.instance, outcome)
-            elif outcome is not None:
-                one.tokens += policy.continuation(outcome)
-                if one.response_tokens < self._params.max_trajectory_tokens:
-                    going_on[index] = one
-                else:
-                    one.episode.end(StopReason.TOKEN_LIMIT)
-        return going_on
+    def _goes_on(self, policy: Policy, one: _Running, observation: str) -> bool:
+        """Show the observation, unless it ends the trajectory by its length."""
+        one.tokens += policy.continuation(observation)
+        if one.response_tokens < self._params.max_trajectory_tokens:
+            return True
+        one.episode.end(StopReason.TOKEN_LIMIT)
+        return False
 
     def _score(self, one: _Running) -> Record:
         episode = one.episode
@@ -224,6 +207,16 @@ class EpisodeRunner:
             final_sql=episode.final_sql,
             messages=episode.transcript(),
         )
+
+
+def _step(turn: tuple[_Running, Generation]) -> str | InfraError | None:
+    """Take one assistant turn: its observation, None when it ended the trajectory, or why it could not be taken."""
+    one, generation = turn
+    one.tokens += generation.ids
+    try:
+        return one.episode.step(generation.text).observation
+    except InfraError as error:
+        return error
 
 
 def _excluded(instance: Instance, error: InfraError | GoldError) -> Record:

@@ -28,7 +28,7 @@ def run(ctx: StageContext) -> None:
     instances = choose(read_instances(ctx.input("gym") / "eval.jsonl"), params.limit, f"{ctx.seed}:{ctx.name}")
     prompts = load_prompts(agent.prompts)
     limit_s = agent.statement_timeout_s
-    # A batch is generated together, so a trajectory may hold its replica while all others of its batch think.
+    # Trajectories are generated together, so one may hold its replica while all others think.
     held = PoolConfig(params.batch_size, limit_s, lease_timeout_s=agent.trajectory_timeout_s * params.batch_size)
     entries = []
     with (

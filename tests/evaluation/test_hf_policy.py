@@ -11,6 +11,7 @@ from birdrl.agent.templating import CHAT_TEMPLATE
 from birdrl.agent.tools import TOOLS
 from birdrl.errors import InputError
 from birdrl.evaluation.hf_policy import HfPolicy
+from birdrl.evaluation.policy import Generation
 
 TEXTS = ["SELECT a FROM t", "fix: SELECT count(*) FROM orders WHERE price > 20", "x", "UPDATE t SET a = 1"]
 
@@ -20,10 +21,18 @@ def policy(folder: Path) -> HfPolicy:
     return HfPolicy(folder, threads=1)
 
 
+def generate(policy: HfPolicy, sequences: list[list[int]], limits: list[int]) -> list[Generation]:
+    tickets = [policy.submit(ids, limit) for ids, limit in zip(sequences, limits, strict=True)]
+    ended: dict[int, Generation] = {}
+    while len(ended) < len(tickets):
+        ended.update(policy.advance())
+    return [ended[ticket] for ticket in tickets]
+
+
 def test_a_batch_equals_one_by_one_generation(policy: HfPolicy):
     sequences = [policy._ids(text) for text in TEXTS]
     limits = [30, 12, 30, 1]
-    batch = policy.generate(sequences, limits)
+    batch = generate(policy, sequences, limits)
     for ids, limit, generation in zip(sequences, limits, batch, strict=True):
         whole = policy.model.generate(torch.tensor([ids]), max_new_tokens=limit, do_sample=False)[
             0, len(ids) :
@@ -36,8 +45,8 @@ def test_a_batch_equals_one_by_one_generation(policy: HfPolicy):
 
 def test_the_order_of_a_batch_does_not_matter(policy: HfPolicy):
     sequences = [policy._ids(text) for text in TEXTS]
-    forwards = policy.generate(sequences, [20] * 4)
-    assert policy.generate(sequences[::-1], [20] * 4)[::-1] == forwards
+    forwards = generate(policy, sequences, [20] * 4)
+    assert generate(policy, sequences[::-1], [20] * 4)[::-1] == forwards
 
 
 def whole(policy: HfPolicy, ids: list[int], limit: int) -> list[int]:
@@ -55,7 +64,7 @@ def test_later_turns_start_from_the_kept_past_and_give_the_same(policy: HfPolicy
     for turn in range(3):
         limits = [9, 30, 5, 14][: len(sequences)]
         computed.clear()
-        batch = policy.generate(sequences, limits)
+        batch = generate(policy, sequences, limits)
         first_pass = computed[0]
         if turn == 0:
             assert first_pass >= len(shared)  # once for all
@@ -72,7 +81,7 @@ def test_later_turns_start_from_the_kept_past_and_give_the_same(policy: HfPolicy
 
 
 def test_generation_leaves_the_tokenizer_without_padding(policy: HfPolicy):
-    policy.generate([[5], [5, 6, 7]], [2, 2])
+    generate(policy, [[5], [5, 6, 7]], [2, 2])
     assert policy.tokenizer.backend_tokenizer.padding is None
 
 
@@ -85,9 +94,9 @@ def test_prompt_and_continuation_follow_the_template(policy: HfPolicy):
     assert prompt + turn == policy.prompt(dialogue, TOOLS)
 
 
-def test_no_room_left_gives_an_empty_turn(policy: HfPolicy):
-    (generation,) = policy.generate([[5]], [0])
-    assert (generation.ids, generation.text, generation.finished) == ([], "", False)
+def test_nothing_to_advance_is_an_error(policy: HfPolicy):
+    with pytest.raises(ValueError, match="no turn was asked for"):
+        policy.advance()
 
 
 def test_a_folder_that_is_no_model_is_named(tmp_path: Path):

@@ -1,14 +1,15 @@
-"""Episodes in lockstep: every instance gets its record, and failures of others are not the policy's."""
+"""Many episodes under way at once: every instance gets its record, and failures of others are not the policy's."""
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Iterator
 
 import pytest
 from toy_shop import BAD_GOLD, BOUNDARY, BROKEN, UPDATE
 
 from birdrl.agent.answers import format_answer
-from birdrl.agent.episode import StopReason
+from birdrl.agent.episode import Episode, StopReason
 from birdrl.agent.prompting import load_prompts
 from birdrl.agent.templating import observation_suffix
 from birdrl.agent.tools import format_tool_call
@@ -16,6 +17,7 @@ from birdrl.errors import InfraError
 from birdrl.evaluation.policy import Generation
 from birdrl.evaluation.results import summarise
 from birdrl.evaluation.runner import EpisodeRunner
+from birdrl.gym.instance import Instance
 from birdrl.params import AgentParams
 from birdrl.sql.pool import PoolConfig, ReplicaPool
 
@@ -23,12 +25,19 @@ RUN = format_tool_call("execute_sql", "SELECT id FROM orders WHERE price >= 20")
 FIX = format_tool_call("submit_solution", "SELECT id FROM orders WHERE price >= 20")
 
 
-class CharPolicy:
-    """Characters are tokens; what it says is a function of all it has seen."""
+def named(instance: Instance, instance_id: str) -> Instance:
+    return instance.model_copy(update={"instance_id": instance_id})
 
-    def __init__(self, says: Callable[[str], str]) -> None:
-        self.says = says
-        self.batches: list[int] = []
+
+class CharPolicy:
+    """Characters are tokens; what it says is a function of all it has seen. It writes `pace` characters a step."""
+
+    def __init__(self, says: Callable[[str], str], pace: int = 10**9) -> None:
+        self.says, self.pace = says, pace
+        self.asked: dict[int, tuple[str, int]] = {}  # what is still to be written, and the limit left
+        self.written: dict[int, str] = {}
+        self.running: list[int] = []  # turns under way, by step
+        self.tickets = 0
 
     def prompt(self, messages, tools):
         return [ord(c) for c in f"{'tools' if tools else ''}|" + "\n".join(m["content"] for m in messages)]
@@ -36,13 +45,23 @@ class CharPolicy:
     def continuation(self, observation):
         return [ord(c) for c in observation_suffix(observation)]
 
-    def generate(self, sequences, limits):
-        self.batches.append(len(sequences))
-        texts = [self.says("".join(map(chr, ids))) for ids in sequences]
-        return [
-            Generation([ord(c) for c in text[:limit]], text[:limit], len(text) <= limit)
-            for text, limit in zip(texts, limits, strict=True)
-        ]
+    def submit(self, sequence, limit):
+        assert limit > 0
+        self.tickets += 1
+        self.asked[self.tickets] = (self.says("".join(map(chr, sequence))), limit)
+        self.written[self.tickets] = ""
+        return self.tickets
+
+    def advance(self):
+        assert self.asked
+        self.running.append(len(self.asked))
+        ended = []
+        for ticket, (text, limit) in list(self.asked.items()):
+            written = self.written[ticket] = text[: min(limit, len(self.written[ticket]) + self.pace)]
+            if len(written) == min(len(text), limit):
+                del self.asked[ticket]
+                ended.append((ticket, Generation([ord(c) for c in written], written, len(text) <= limit)))
+        return ended
 
 
 @pytest.fixture(scope="module")
@@ -69,7 +88,7 @@ def test_single_turn_records_keep_the_order_of_the_instances(runner):
     records = runner().run(policy, [UPDATE, BOUNDARY, BROKEN], "reasoning", lambda: done.append(1))
     assert [record.instance.instance_id for record in records] == ["update", "boundary", "broken"]
     assert [record.success for record in records] == [False, True, False]
-    assert policy.batches == [2, 1]
+    assert policy.running == [2, 1]
     assert len(done) == 3
     assert records[1].stop is StopReason.ANSWERED
     assert records[1].messages[-1]["role"] == "assistant"
@@ -129,3 +148,50 @@ def test_replicas_are_handed_back(runner, replicas):
     runner().run(CharPolicy(lambda seen: FIX), [BOUNDARY, BROKEN, UPDATE], "agentic")
     with pytest.raises(InfraError, match="holds no replica"):
         replicas.lookup("evaluate:boundary")
+
+
+def test_an_instance_takes_the_place_of_a_trajectory_that_ended(runner):
+    """The long answer of one does not keep the others waiting."""
+    long = format_answer("long " * 40, ["SELECT 1"])
+    policy = CharPolicy(lambda seen: long if "price >=" not in seen else format_answer("t", ["SELECT 1"]), pace=40)
+    done: list[int] = []
+    instances = [named(BOUNDARY, f"b{n}") for n in range(4)]
+    instances[2] = named(UPDATE, "u")
+    records = runner().run(policy, instances, "reasoning", lambda: done.append(1))
+    assert [record.instance.instance_id for record in records] == ["b0", "b1", "u", "b3"]
+    assert len(done) == 4
+    assert set(policy.running[:-1]) == {2}
+
+
+def test_sql_that_takes_long_changes_nothing_but_the_time(runner, monkeypatch):
+    """What is generated together follows from the tokens, so two runs ask the policy for the same steps."""
+    instances = [named(BOUNDARY, f"b{n}") for n in range(5)]
+
+    def trace(slow: str) -> list[int]:
+        step = Episode.step
+
+        def delayed(episode, text):
+            if episode.instance.instance_id == slow:
+                time.sleep(0.05)
+            return step(episode, text)
+
+        with monkeypatch.context() as patched:
+            patched.setattr(Episode, "step", delayed)
+            policy = CharPolicy(lambda seen: FIX if "id\n2\n3\n4" in seen else RUN, pace=16)
+            runner().run(policy, instances, "agentic")
+        return policy.running
+
+    assert trace("b0") == trace("b3") == trace("none")
+
+
+def test_replicas_are_handed_back_when_the_policy_fails(runner, replicas):
+    def says(seen: str) -> str:
+        if "id\n2\n3\n4" in seen:
+            raise RuntimeError("out of memory")
+        return RUN
+
+    with pytest.raises(RuntimeError, match="out of memory"):
+        runner().run(CharPolicy(says), [BOUNDARY, named(BOUNDARY, "b")], "agentic")
+    for name in ("boundary", "b"):
+        with pytest.raises(InfraError, match="holds no replica"):
+            replicas.lookup(f"evaluate:{name}")

@@ -42,9 +42,12 @@ class Recorder:
         self.shown.append(observation)
         return [0]
 
-    def generate(self, sequences: list[list[int]], limits: list[int]) -> list[Generation]:
+    def submit(self, sequence: list[int], limit: int) -> int:
+        return len(self.shown)
+
+    def advance(self) -> list[tuple[int, Generation]]:
         tool = ("submit_solution", REPAIRED) if self.shown else ("execute_sql", REPAIRED)
-        return [Generation([1], format_tool_call(*tool), True) for _ in sequences]
+        return [(len(self.shown), Generation([1], format_tool_call(*tool), True))]
 
 
 @pytest.mark.parametrize(
