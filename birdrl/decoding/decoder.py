@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import OrderedDict, deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from itertools import groupby
 from typing import Any
 
 import torch
@@ -14,7 +15,7 @@ from birdrl.decoding.slots import Past, SlotCache
 from birdrl.errors import InputError
 
 PREFILL_ROWS = 8  # prompts read in one pass; neighbours in length, so that little of it is padding
-SHARED_TOKENS = 8  # a shared beginning at least so long is read once for all
+SAVED_TOKENS = 32  # a shared beginning is read once for all if that spares at least so many
 PAST_BYTES = 3 << 30  # keys and values kept of ended requests
 
 
@@ -157,7 +158,7 @@ class Decoder:
         groups: dict[tuple[int, ...], list[_Row]] = {}
         for row in new:
             groups.setdefault(row.request.prompt_ids, []).append(row)
-        self._read_shared_beginning([prompt for prompt in groups if not self._past(prompt)])
+        self._read_shared_beginnings(sorted(groups))
         pasts = {prompt: self._past(prompt) for prompt in groups}
         leaders = sorted(groups, key=lambda prompt: len(prompt) - len(pasts[prompt]))
         first = len(self._rows)
@@ -194,17 +195,21 @@ class Decoder:
         lasts, which = torch.tensor([len(tokens) - 1 for tokens in news]).unique(return_inverse=True)  # type: ignore[no-untyped-call]
         return self._forward(start, ids, positions, lasts)[torch.arange(len(news)), which]
 
-    def _read_shared_beginning(self, prompts: list[tuple[int, ...]]) -> None:
-        """Read what all these prompts begin with, once, and keep it as a past."""
+    def _read_shared_beginnings(self, prompts: list[tuple[int, ...]]) -> None:
+        """Read what several of these sorted, distinct prompts begin with, once, and keep it as a past."""
         if len(prompts) < 2:
             return
-        first, last = min(prompts), max(prompts)
-        length = next((i for i, (x, y) in enumerate(zip(first, last, strict=False)) if x != y), len(first))
-        beginning = first[: min(length, len(first) - 1)]
-        if len(beginning) >= SHARED_TOKENS:
+        first, last = prompts[0], prompts[-1]
+        shared = next((i for i, (x, y) in enumerate(zip(first, last, strict=False)) if x != y), len(first))
+        beginning = first[: min(shared, len(first) - 1)]  # of every prompt at least one token is left to read
+        past = self._past(beginning)
+        lacking = sum(len(self._past(prompt)) < len(beginning) for prompt in prompts)
+        if (len(beginning) - len(past)) * (lacking - 1) >= SAVED_TOKENS:
             slot = len(self._rows)
-            self._forward(slot, torch.tensor([beginning]), torch.arange(len(beginning))[None], 1)
+            self._prefill(slot, [beginning], [len(past)], {beginning: past})
             self._keep(beginning, slot)
+        for _, branch in groupby(prompts, key=lambda prompt: prompt[shared : shared + 1]):
+            self._read_shared_beginnings(list(branch))
 
     def _past(self, prompt: tuple[int, ...]) -> tuple[int, ...]:
         """The longest known past that the prompt continues; empty if there is none."""

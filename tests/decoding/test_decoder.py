@@ -80,3 +80,30 @@ def test_samples_follow_the_distribution(model: Any) -> None:
     draws = run(model, *[Request((5, 6, 7), 1, 0.05, seed) for seed in range(300)])
     share = sum(draw.token_ids == [likely] for draw in draws) / 300
     assert share == pytest.approx(float(probabilities[likely]), abs=0.1)
+
+
+def test_shared_beginnings_are_read_once_and_change_nothing(model: Any) -> None:
+    """Two databases under one system prompt, several issues each; then a second turn of each dialogue."""
+    system = tuple(range(10, 50))
+    schemas = [tuple(range(50, 90)), tuple(range(90, 130))]
+    prompts = [(*system, *schemas[i % 2], 140 + i, *range(5, 5 + i)) for i in range(8)]
+    prompts.append((*system, *schemas[0]))  # one is the beginning of others
+    decoder = Decoder(model, STOP)
+    read = []
+    handle = model.register_forward_pre_hook(
+        lambda module, args, kwargs: read.append(kwargs["input_ids"].shape), with_kwargs=True
+    )
+    try:
+        first = decoder.run([Request(prompt, 1, 0.0, 0) for prompt in prompts])
+        assert [shape[1] for shape in read[:3]] == [len(system), len(schemas[0]) - 1, len(schemas[1])]
+        assert sum(rows * width for rows, width in read) < len(system) + 80 + len(prompts) * 10
+        read.clear()
+        turns = [(*prompt, *sampled.token_ids, 4) for prompt, sampled in zip(prompts, first, strict=True)]
+        second = decoder.run([Request(turn, 3, 0.0, 0) for turn in turns])
+        assert max(width for _, width in read) == 2  # what was sampled last and what came after it
+    finally:
+        handle.remove()
+    for prompt, got in [*zip(prompts, first, strict=True), *zip(turns, second, strict=True)]:
+        alone = run(model, Request(prompt, len(got.token_ids), 0.0, 0))[0]
+        assert got.token_ids == alone.token_ids
+        assert got.log_probs == pytest.approx(alone.log_probs, abs=1e-4)
