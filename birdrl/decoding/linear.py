@@ -30,8 +30,8 @@ class PackedLinear:
 
 def prepare(model: Any) -> None:
     """Give every plain linear layer of a model that only decodes the forward pass above, where torch has it."""
-    if not torch.backends.mkldnn.is_available():
+    if not torch.backends.mkldnn.is_available():  # type: ignore[no-untyped-call]
         return
     for module in model.modules():
         if type(module) is torch.nn.Linear:
-            module.forward = PackedLinear(module)  # type: ignore[method-assign]
+            module.forward = PackedLinear(module)  # type: ignore[method-assign, assignment]
