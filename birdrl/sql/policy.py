@@ -7,6 +7,8 @@ is an allow-list on purpose: an action that nobody thought of makes the replica 
 
 from __future__ import annotations
 
+from enum import IntEnum
+
 import apsw
 
 
@@ -16,7 +18,7 @@ def _words(text: str) -> frozenset[str]:
 
 # Reading pragmas that take no argument; with one, they would set something.
 READING_PRAGMAS = _words(
-    "application_id auto_vacuum collation_list compile_options data_version database_list encoding foreign_keys "
+    "application_id auto_vacuum collation_list compile_options database_list encoding foreign_keys "
     "freelist_count function_list page_count page_size pragma_list schema_version user_version"
 )
 # Reading pragmas whose argument names a table or an index, or limits the output.
@@ -30,17 +32,28 @@ CHANGING_PRAGMAS = _words(
     "ignore_check_constraints incremental_vacuum legacy_alter_table optimize page_size query_only "
     "recursive_triggers reverse_unordered_selects user_version"
 )
-# Storage tuning that public test cases issue out of habit: accepted, without effect or result.
+# Storage tuning that public test cases issue out of habit: accepted, without effect or result. data_version as well:
+# it counts changes of the page cache, so on a connection kept from an earlier lease it would tell of that.
 IGNORED_PRAGMAS = _words(
-    "analysis_limit automatic_index busy_timeout cache_size cache_spill cell_size_check checkpoint_fullfsync fullfsync "
-    "hard_heap_limit journal_mode journal_size_limit locking_mode max_page_count mmap_size read_uncommitted "
-    "secure_delete shrink_memory soft_heap_limit synchronous temp_store threads wal_autocheckpoint wal_checkpoint"
+    "analysis_limit automatic_index busy_timeout cache_size cache_spill cell_size_check checkpoint_fullfsync "
+    "data_version fullfsync hard_heap_limit journal_mode journal_size_limit locking_mode max_page_count mmap_size "
+    "read_uncommitted secure_delete shrink_memory soft_heap_limit synchronous temp_store threads wal_autocheckpoint "
+    "wal_checkpoint"
 )
 DENIED_FUNCTIONS = _words("load_extension fts3_tokenizer readfile writefile edit sqlite_log")
 # Virtual tables; the others, dbstat above all, do not even exist for a session.
 ALLOWED_MODULES = _words("fts3 fts4 fts4aux fts5 fts5vocab geopoly rtree rtree_i32")
 _KEPT_MODULES = sorted(ALLOWED_MODULES)
 _PRISTINE_ACTIONS = frozenset({apsw.SQLITE_SELECT, apsw.SQLITE_READ, apsw.SQLITE_FUNCTION, apsw.SQLITE_RECURSIVE})
+_ROW_ACTIONS = frozenset({apsw.SQLITE_INSERT, apsw.SQLITE_UPDATE, apsw.SQLITE_DELETE})
+_TRANSACTION_ACTIONS = frozenset({apsw.SQLITE_TRANSACTION, apsw.SQLITE_SAVEPOINT})
+_SCHEMA_ACTIONS = frozenset(
+    {
+        *(apsw.SQLITE_CREATE_TABLE, apsw.SQLITE_CREATE_INDEX, apsw.SQLITE_CREATE_VIEW, apsw.SQLITE_CREATE_TRIGGER),
+        *(apsw.SQLITE_DROP_TABLE, apsw.SQLITE_DROP_INDEX, apsw.SQLITE_DROP_VIEW, apsw.SQLITE_DROP_TRIGGER),
+        apsw.SQLITE_REINDEX,
+    }
+)
 
 # Lowered engine limits. ATTACHED stays 1 because VACUUM attaches a temporary database.
 LIMITS = {
@@ -57,19 +70,32 @@ LIMITS = {
 }
 
 
+class Touched(IntEnum):
+    """How far changes may have gone; each includes those before it."""
+
+    NOTHING = 0
+    ROWS = 1  # of ordinary tables, and transactions
+    SCHEMA = 2  # of the database, not the temporary one, and statistics
+    ANYTHING = 3  # also what SQLite keeps in the connection
+
+
 class Policy:
     """The authorizer of one connection.
 
-    `dirty`: some action since `rearm` may have changed the replica or its connection.
+    `touched`: what actions since `rearm` may have changed of the replica or its connection.
     `reason`: why the latest statement was denied, empty if it was not. `ignored`: the pragma in it that has no effect.
     `executing`: a statement has been prepared and runs now; only VACUUM attaches anything then.
     """
 
     def __init__(self) -> None:
-        self.dirty = False
+        self.touched = Touched.NOTHING
         self.reason = ""
         self.ignored = ""
         self.executing = False
+
+    @property
+    def dirty(self) -> bool:
+        return self.touched > Touched.NOTHING
 
     def apply(self, connection: apsw.Connection) -> None:
         """Set limits, defensive mode and the authorizer on a new connection."""
@@ -82,7 +108,7 @@ class Policy:
 
     def rearm(self, connection: apsw.Connection) -> None:
         """Start watching anew. Setting the authorizer expires prepared statements, which would not call it again."""
-        self.dirty = False
+        self.touched = Touched.NOTHING
         connection.authorizer = self.authorize
 
     def authorize(self, action: int, a: str | None, b: str | None, schema: str | None, trigger: str | None) -> int:
@@ -93,7 +119,7 @@ class Policy:
             return apsw.SQLITE_OK
         if action == apsw.SQLITE_PRAGMA:
             return self._pragma((a or "").lower(), b)
-        self.dirty = True
+        self.touched = max(self.touched, _reach(action, a or "", schema))
         if action == apsw.SQLITE_ATTACH and not (a == "" and self.executing):
             return self._deny("ATTACH and VACUUM INTO are not allowed: only this database is available")
         if action == apsw.SQLITE_DETACH and not self.executing:
@@ -108,12 +134,29 @@ class Policy:
         if name in IGNORED_PRAGMAS:
             self.ignored = name
             return apsw.SQLITE_IGNORE
-        self.dirty = True
+        self.touched = Touched.ANYTHING
         if name in CHANGING_PRAGMAS:
             return apsw.SQLITE_OK
         return self._deny(f"PRAGMA {name} is not allowed")
 
     def _deny(self, reason: str) -> int:
-        self.dirty = True
+        self.touched = Touched.ANYTHING
         self.reason = reason
         return apsw.SQLITE_DENY
+
+
+def _reach(action: int, name: str, schema: str | None) -> Touched:
+    """What a changing action may reach, by an allow-list again. `name`: the first argument, mostly a table."""
+    if action in _TRANSACTION_ACTIONS:
+        return Touched.ROWS
+    if action == apsw.SQLITE_ALTER_TABLE:
+        return Touched.SCHEMA if name == "main" else Touched.ANYTHING
+    if schema != "main":
+        return Touched.ANYTHING
+    if action in _SCHEMA_ACTIONS:
+        return Touched.SCHEMA
+    if action not in _ROW_ACTIONS:
+        return Touched.ANYTHING
+    table = name.lower()
+    # SQLite keeps the rows of its own tables in memory with the schema: sqlite_master, sqlite_stat1.
+    return Touched.SCHEMA if table.startswith("sqlite_") and table != "sqlite_sequence" else Touched.ROWS

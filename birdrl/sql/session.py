@@ -5,7 +5,8 @@ Covered (each with records in `tests/sql/attacks` and `tests/sql/dirtiness.yaml`
 - the template: SQLite never opens it, it sees only a copy-on-write overlay; nothing a statement does reaches it
 - other files: ATTACH, DETACH, VACUUM INTO, extensions, file functions, temporary files on disk; no path is shown
 - the process: heap limits and other process-wide pragmas; the worker's own memory, CPU, file and descriptor limits
-- other rollouts: one session a process; everything that may have changed the replica or its connection marks it dirty
+- other rollouts: one session a process; everything that may have changed the replica or its connection marks it dirty;
+  a connection is kept for the next lease only where no more than rows and schema can have changed, and made like new
 - endless or huge work: time per statement and per script, text, rows, bytes, nesting, the overlay's size; what does
   not let itself be interrupted (one long opcode) is killed from outside together with the session
 - text of any kind: statements are split by SQLite's own test; not UTF-8, NUL, lone surrogates, control characters
@@ -23,12 +24,13 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator
+from functools import cached_property
 from typing import Any
 
 import apsw
 
 from birdrl.sql.overlay import OverlayStorage
-from birdrl.sql.policy import LIMITS, Policy
+from birdrl.sql.policy import LIMITS, Policy, Touched
 from birdrl.sql.results import StatementResult, Status
 from birdrl.sql.splitting import split_statements, without_comments_before
 from birdrl.sql.storage import ReplicaStorage, Template
@@ -62,7 +64,12 @@ class Session:
 
     def _connect(self) -> None:
         self.connection = self.storage.connect()
+        self._changes_at_start = 0
         self.connection.set_progress_handler(lambda: time.monotonic() > self._deadline, PROGRESS_OPS)
+        # SQLite's own could not be set to 0 when the connection is kept for the next lease.
+        self.connection.create_scalar_function(
+            "total_changes", lambda *_: self._total_changes(), 0, flags=apsw.SQLITE_INNOCUOUS
+        )
         self.policy.apply(self.connection)
         self._schema_loaded = False
 
@@ -81,33 +88,89 @@ class Session:
     def dirty(self) -> bool:
         return (
             self.policy.dirty
-            or self.connection.total_changes() > 0
+            or self._total_changes() > 0
             or self.storage.writes != self._writes_at_start
             or self.connection.in_transaction
         )
 
     def reopen(self) -> None:
         """A new connection on the same replica: committed changes stay, everything of the old connection goes."""
-        dirty = self.dirty
+        touched = Touched.ANYTHING if self.dirty and not self.policy.dirty else self.policy.touched
         self.connection.close()
         self._connect()
         self.load_schema()
-        self.policy.dirty = dirty
+        self.policy.touched = touched
 
     def renew(self, *, reset: bool = False) -> bool:
         """Make the replica pristine for the next lease, in any case if `reset`. Returns whether it was reset.
 
-        A reset leaves the schema to be loaded. Raises OSError when the disk refuses; the session is over then.
+        A reset keeps the connection where nothing but rows or the schema can have changed, because a new one is dear;
+        with a new one, the schema is left to be loaded. Raises OSError when the disk refuses; the session is over then.
         """
         if not (reset or self.dirty):
             self.policy.rearm(self.connection)
             return False
         self._deadline = float("inf")
-        self.connection.close()
+        keep = Touched.NOTHING < self.policy.touched < Touched.ANYTHING and self._end_transaction()
+        if not keep:
+            self.connection.close()
         self.storage.reset()
         self._writes_at_start = self.storage.writes
-        self._connect()
+        if not (keep and self._make_like_new()):
+            self.connection.close()
+            if self.storage.writes != self._writes_at_start:
+                self.storage.reset()
+                self._writes_at_start = self.storage.writes
+            self._connect()
         return True
+
+    def _end_transaction(self) -> bool:
+        """Roll back whatever is open; false where SQLite has not let go of the file for all that."""
+        self.connection.authorizer = None
+        try:
+            if self.connection.in_transaction:
+                self.connection.execute("ROLLBACK")
+        except apsw.Error:
+            return False
+        return self.connection.txn_state() == apsw.SQLITE_TXN_NONE and not self.storage.has_journal
+
+    def _make_like_new(self) -> bool:
+        """Undo what is left in a connection of changes of rows and schema; false where it has to be replaced.
+
+        That is pages in its cache, the parsed schema, last_insert_rowid(), changes() and total_changes(). Prepared
+        statements are not kept anyhow.
+        """
+        connection = self.connection
+        connection.file_control("main", apsw.SQLITE_FCNTL_RESET_CACHE, 0)
+        try:
+            if self.policy.touched == Touched.SCHEMA:
+                connection.execute("PRAGMA writable_schema = RESET")
+            if not self._change_of_nothing:
+                return False
+            connection.execute(self._change_of_nothing)  # the only way to set changes() to 0
+        except apsw.Error:  # a trigger that cannot be compiled, say
+            return False
+        connection.set_last_insert_rowid(0)
+        self._changes_at_start = connection.total_changes()
+        self.policy.rearm(connection)
+        # SQLite mends a wrong page count in the header as soon as it may write.
+        return self.storage.writes == self._writes_at_start
+
+    @cached_property
+    def _change_of_nothing(self) -> str:
+        """A statement that changes no row; empty if there is no ordinary table, or a virtual one: a module keeps state
+        of its own in the connection. The same for every lease, as the template is."""
+        tables = self.connection.execute(
+            "SELECT name, rootpage FROM main.sqlite_schema WHERE type = 'table'"
+        ).fetchall()
+        ordinary = [name for name, page in tables if page and not name.lower().startswith("sqlite_")]
+        if not ordinary or not all(page for _, page in tables):
+            return ""
+        return f'DELETE FROM main."{ordinary[0].replace(chr(34), 2 * chr(34))}" WHERE 0'
+
+    def _total_changes(self) -> int:
+        """Rows changed since the lease began."""
+        return self.connection.total_changes() - self._changes_at_start
 
     def close(self) -> None:
         self._deadline = float("inf")

@@ -332,6 +332,11 @@ class ReplicaStorage(ABC):
         return self.main.quota.used + self._vfs.journal_quota.used
 
     @property
+    def has_journal(self) -> bool:
+        """Whether SQLite has left a change half done, which the next statement would roll back."""
+        return bool(self._vfs.journals)
+
+    @property
     def failure(self) -> str:
         """What the machine refused since the last reset; not empty: results since then are worthless."""
         return self.main.failure
@@ -346,7 +351,10 @@ class ReplicaStorage(ABC):
         return connection
 
     def reset(self) -> None:
-        """Back to the template's bytes; no connection may be open. Raises OSError when the disk refuses."""
+        """Back to the template's bytes. Raises OSError when the disk refuses.
+
+        A connection that stays open may be in no transaction, and has to drop its page cache afterwards.
+        """
         self._vfs.clear()
         self.written_bytes += self._reset_main()
 

@@ -40,6 +40,29 @@ def random_script(rng: random.Random, length: int) -> list[str]:
     return start + [family(rng) for family in rng.choices(families, weights, k=length - len(start))]
 
 
+def random_lease(rng: random.Random, length: int) -> list[str]:
+    """One lease's statements: half of the leases change rows only, a quarter the schema as well, a quarter anything."""
+    kinds = [(_insert, _update, _delete, _transaction, _read)] * 2 + [(_insert, _main_schema_change, _transaction)]
+    families = rng.choice([*kinds, tuple(family for _, family in _FAMILIES)])
+    return [rng.choice(families)(rng) for _ in range(length)]
+
+
+def _main_schema_change(rng: random.Random) -> str:
+    n = rng.randrange(4)
+    return rng.choice(
+        [
+            f"CREATE TABLE u{n} AS SELECT * FROM t",
+            f"DROP TABLE {rng.choice(['t', 'log', 'u0', 'u1'])}",
+            f"CREATE INDEX i{n} ON t (b)",
+            "DROP INDEX t_c",
+            "DROP TRIGGER flat_delete",
+            "CREATE VIEW w AS SELECT count(*) AS n FROM t",
+            "DROP VIEW v",
+            "ALTER TABLE log ADD COLUMN extra",
+        ]
+    )
+
+
 def _text(rng: random.Random) -> str:
     return rng.choice(
         ["'x'", f"'b{rng.randrange(80)}'", f"hex(zeroblob({rng.randrange(2500)}))", "NULL", "'é\U0001f600'"]
