@@ -135,7 +135,7 @@ def bar_plot(path: Path, title: str, unit: str, groups: Mapping[str, Mapping[str
     axes.invert_yaxis()
     axes.margins(x=0.1)
     axes.set_xscale("log")
-    axes.set_xlabel(unit)
+    axes.set_xlabel(f"{unit}, logarithmic scale")
     axes.set_title(title)
     if len(series) > 1:
         axes.legend(fontsize="small")

@@ -6,6 +6,7 @@ import hashlib
 import json
 import os
 import shutil
+import threading
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
@@ -31,10 +32,15 @@ def canonical_json(value: Any) -> str:
     return json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
 
 
+def encodable(text: str) -> str:
+    """The text with every lone surrogate, which UTF-8 cannot hold, as a question mark."""
+    return text.encode("utf-8", "replace").decode()
+
+
 def write_text(path: Path, text: str) -> None:
     """Write through a temporary name in the same folder, then rename."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    temporary = path.with_name(f".{path.name}.{os.getpid()}.part")
+    temporary = path.with_name(f".{path.name}.{os.getpid()}.{threading.get_ident()}.part")
     try:
         temporary.write_text(text, encoding="utf-8")
         temporary.replace(path)

@@ -11,10 +11,12 @@ from pathlib import Path
 
 from tqdm import tqdm
 
+from birdrl.compare.modes import MODES, mode_named
 from birdrl.errors import InputError
 from birdrl.gym.database_folder import open_databases
-from birdrl.rewards.execution import ExecutionScorer
+from birdrl.rewards.gold import GoldStore
 from birdrl.scoring.gate_zero import check
+from birdrl.scoring.judge import Judge
 from birdrl.scoring.tasks import read_tasks
 from birdrl.sql.pool import PoolConfig, ReplicaPool
 
@@ -24,7 +26,9 @@ examples:
   birdrl gym check --instances artifacts/demo/gym/train.jsonl --databases artifacts/demo/templates
   birdrl gym check --instances six_gym.jsonl --databases six_gym_databases --json
 
-DIR holds <db>/<db>.sqlite or <db>/<db>_template.sqlite, or is the output of the templates stage.
+DIR holds <db>/<db>.sqlite or <db>/<db>_template.sqlite, or is the output of the templates stage. Instances with test
+cases are judged by these; the others as `birdrl score` judges them in the same mode: last result and, where statements
+write, the state after them.
 
 exit status: 0 every instance passes, 1 some do not (they are named), 2 wrong use or wrong input
 """
@@ -33,6 +37,10 @@ exit status: 0 every instance passes, 1 some do not (they are named), 2 wrong us
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--instances", type=Path, required=True, metavar="FILE", help="instances, JSON lines or JSON")
     parser.add_argument("--databases", type=Path, required=True, metavar="DIR", help="the databases")
+    parser.add_argument(
+        "--mode", choices=MODES, default="multiset", metavar="MODE",
+        help=f"one of {', '.join(MODES)}, as for birdrl score (%(default)s)",
+    )  # fmt: skip
     parser.add_argument("--json", action="store_true", help="one JSON object with all failures")
     parser.add_argument(
         "--timeout", type=float, default=10.0, metavar="S", help="limit of one statement (%(default)s s)"
@@ -50,11 +58,11 @@ def run(arguments: argparse.Namespace) -> int:
     databases = open_databases(arguments.databases)
     config = PoolConfig(workers=arguments.workers, statement_timeout_s=arguments.timeout, max_rows=100_000)
     with ReplicaPool(config) as pool, tqdm(total=len(tasks), unit="instance", disable=not sys.stderr.isatty()) as bar:
-        scorer = ExecutionScorer(databases, pool)
+        judge = Judge(mode_named(arguments.mode), databases, pool, GoldStore(databases, pool))
         try:
-            failed = [result for result in check(tasks, scorer, arguments.workers, bar.update) if result.reasons]
+            failed = [result for result in check(tasks, judge, arguments.workers, bar.update) if result.reasons]
         finally:
-            scorer.close()
+            judge.close()
     if arguments.json:
         failures = [{"id": result.instance_id, "reasons": list(result.reasons)} for result in failed]
         print(json.dumps({"instances": len(tasks), "failed": failures}, indent=2, ensure_ascii=False))

@@ -142,5 +142,7 @@ def _check_out(arguments: argparse.Namespace, databases: Sequence[Path]) -> None
         out.parent.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise InputError(f"--out {out}: its folder cannot be made ({error.strerror})") from error
+    if out.exists() and not out.is_file() and not out.is_dir():  # it is replaced by renaming, a device must not be
+        raise InputError(f"--out {out}: is a device or a pipe; give the name of a file")
     if out.is_dir() or not os.access(out.parent, os.W_OK):
         raise InputError(f"--out {out}: cannot be written; give a file in a folder that you may write to")

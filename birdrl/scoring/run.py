@@ -9,6 +9,7 @@ from itertools import groupby
 from typing import Any
 
 from birdrl.errors import GoldError, InfraError
+from birdrl.files import encodable
 from birdrl.gym.schema import Schema
 from birdrl.scoring.judge import Judge, Verdict
 from birdrl.scoring.metrics import majority
@@ -65,7 +66,7 @@ def _row(
     task: Task, answer: Prediction, verdict: Verdict, judge: Judge, schema: Callable[[str], Schema], extras: Extras
 ) -> dict[str, Any]:
     row: dict[str, Any] = {
-        "id": task.instance_id, "verdict": verdict.verdict, "reason": _printable(verdict.reason),
+        "id": task.instance_id, "verdict": verdict.verdict, "reason": encodable(verdict.reason),
         "status": verdict.status,
         "blame": verdict.blame, "passed": verdict.passed, "total": verdict.total, "db_id": task.db_id,
         "group": task.group, "seconds": round(verdict.pred_seconds, 6), "gold_seconds": round(verdict.gold_seconds, 6),
@@ -92,11 +93,6 @@ def _extras(
     if extras.suite:
         found.update(_suite(task, answer, verdict, judge, schema(task.db_id), extras))
     return found
-
-
-def _printable(text: str) -> str:
-    """Without what JSON in UTF-8 cannot hold: a lone surrogate that a test or a statement quoted."""
-    return text.encode("utf-8", "replace").decode()
 
 
 def _soft_f1(verdict: Verdict) -> dict[str, float | None]:

@@ -13,14 +13,15 @@ import traceback
 from collections.abc import Callable, Sequence
 from typing import Any, Literal
 
-from birdrl.testcases.wire import READ_BYTES, Inbox, Message, packed
+from birdrl.testcases.wire import READ_BYTES, BrokenMessageError, Inbox, Message, packed
 
-Ending = Literal["done", "timeout", "died", "failed", "abandoned"]
+Ending = Literal["done", "timeout", "died", "broken", "failed", "abandoned"]
 Send = Callable[..., None]
 _PR_SET_PDEATHSIG = 1
 _OUR_FAULT = 70  # exit status of a child whose work raised
 _EXIT_S = 1.0  # for a child that has closed its end to be gone
 _libc = ctypes.CDLL(None)
+_upward: list[int] = []  # this process's end of the pipe to whoever supervises it
 
 
 def supervise(
@@ -29,8 +30,9 @@ def supervise(
     """Fork, let the child do `work`, collect the messages it sends, and kill it when one is late.
 
     `limits_s`: seconds for each message, in order. The ending is "done" when all have come, "timeout", "died" (the
-    child ended early), "failed" (its work raised; the traceback is on standard error), or "abandoned" when the other
-    end of `watched` hung up. The child has a copy of everything this process has, and changes none of it.
+    child ended early), "broken" (it sent something else than a message), "failed" (its work raised; the traceback is
+    on standard error), or "abandoned" when the other end of `watched` hung up. The child has a copy of everything this
+    process has but its way to its own supervisor, and changes none of it. Messages arrive as JSON gives them.
     """
     reading, writing = os.pipe()
     parent = os.getpid()
@@ -68,11 +70,14 @@ def _child(
         os.close(reading)
         if watched is not None:
             watched.close()
+        while _upward:  # a child of a child reports to its parent alone
+            os.close(_upward.pop())
+        _upward.append(writing)
         _libc.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
         if os.getppid() == parent:  # else the parent died before the line above
 
             def send(*message: Any) -> None:
-                _write(writing, packed(*message))
+                _write(writing, packed(*message, confined=True))
 
             work(send)
             status = 0
@@ -94,19 +99,22 @@ def _collect(reading: int, limits_s: Sequence[float], watched: socket.socket | N
     if watched is not None:
         poll.register(watched, select.POLLRDHUP)
     messages: list[Message] = []
-    inbox = Inbox()
-    for limit in limits_s:
-        deadline = time.monotonic() + limit
-        while (message := inbox.take()) is None:
-            left = deadline - time.monotonic()
-            events = dict(poll.poll(left * 1000)) if left > 0 else {}
-            if not events:
-                return messages, "timeout"
-            if reading not in events:
-                return messages, "abandoned"
-            data = os.read(reading, READ_BYTES)
-            if not data:
-                return messages, "died"
-            inbox.feed(data)
-        messages.append(message)
+    inbox = Inbox(confined=True)
+    try:
+        for limit in limits_s:
+            deadline = time.monotonic() + limit
+            while (message := inbox.take()) is None:
+                left = deadline - time.monotonic()
+                events = dict(poll.poll(left * 1000)) if left > 0 else {}
+                if not events:
+                    return messages, "timeout"
+                if reading not in events:
+                    return messages, "abandoned"
+                data = os.read(reading, READ_BYTES)
+                if not data:
+                    return messages, "died"
+                inbox.feed(data)
+            messages.append(message)
+    except BrokenMessageError:
+        return messages, "broken"
     return messages, "done"

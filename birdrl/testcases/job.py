@@ -30,6 +30,11 @@ from birdrl.testcases.strict import Rows, Side, SqlList, StrictHelpers
 DB_PATH = "replica.sqlite"  # what tests see as the path of their database
 _MAX_ROWS = 1_000_000
 _MAX_REASON = 500
+_ENDED_TESTS = {
+    "timeout": "the test took more than {:g} s",
+    "broken": "the test wrote something else than a verdict",
+    "done": "the test wrote something else than a verdict",
+}
 START_S = 10.0  # for a fork to open its connection: ours, on whatever machine
 
 
@@ -109,12 +114,12 @@ def _isolated_test(job: Job, source: str, after: Session, before: Session, rows:
         send(*_verdict(lambda: run_test(source, helpers.namespace(rows), arguments, separate=False)))
 
     messages, ending = supervise(work, [START_S, job.test_s])
-    if ending == "done":
-        passed, reason = messages[1]
-        return passed, reason
     if not messages:
         raise RuntimeError(f"a test could not be started ({ending}); its traceback, if any, is above")
-    return False, f"the test took more than {job.test_s:g} s" if ending == "timeout" else "the test's process died"
+    if ending == "done" and is_outcome(messages[1]):
+        passed, reason = messages[1]
+        return passed, reason
+    return False, _ENDED_TESTS.get(ending, "the test's process died").format(job.test_s)
 
 
 def _unrounded(job: Job, before: Session, rows: Rows) -> Rows:
@@ -172,6 +177,11 @@ def _enter_test(session: Session, job: Job) -> Replica:
 
     sqlite3.connect = connect
     return replica
+
+
+def is_outcome(value: Any) -> bool:
+    """Whether a value from a process in which a test ran is what a test sends: (passed, reason)."""
+    return isinstance(value, list | tuple) and [*map(type, value)] == [bool, str]
 
 
 def _verdict(test: Callable[[], None]) -> tuple[bool, str]:

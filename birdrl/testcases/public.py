@@ -6,6 +6,7 @@ Prediction and gold run on the test's own connection, one after the other, and a
 from __future__ import annotations
 
 import datetime
+import inspect
 import sqlite3
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
@@ -122,14 +123,16 @@ def run_test(source: str, namespace: dict[str, Any], arguments: Mapping[str, Any
     """Define and call `test_case(pred_sqls, sol_sqls, db_path, conn[, conditions])`; it passes if it returns.
 
     `separate`: as published, globals and locals are two mappings, so that what the source defines or imports beside
-    `test_case` is not seen inside it. Raises whatever the test raises.
+    `test_case` is not seen inside it, and a generator, whose body never runs, passes. Raises whatever the test raises.
     """
     code = compile(f"import datetime\nfrom datetime import date\n{source}", "<test case>", "exec")
     local = dict(arguments) if separate else namespace
     exec(code, namespace, local)
     test: Callable[..., Any] = local["test_case"]
     positional = [arguments[name] for name in ("pred_sqls", "sol_sqls", "db_path", "conn")]
-    test(*positional, **({"conditions": arguments["conditions"]} if _takes_conditions(test) else {}))
+    answer = test(*positional, **({"conditions": arguments["conditions"]} if _takes_conditions(test) else {}))
+    if not separate and (inspect.isgenerator(answer) or inspect.isawaitable(answer) or inspect.isasyncgen(answer)):
+        raise TypeError("test_case is a generator or a coroutine: nothing of it has run")
 
 
 def _takes_conditions(test: Callable[..., Any]) -> bool:

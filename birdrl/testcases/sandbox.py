@@ -15,7 +15,7 @@ from types import TracebackType
 from typing import Any
 
 from birdrl.errors import InfraError
-from birdrl.testcases.job import Job
+from birdrl.testcases.job import Job, is_outcome
 from birdrl.testcases.server import GRACE_S, PREPARING
 from birdrl.testcases.wire import Inbox, Message, packed
 
@@ -87,7 +87,8 @@ class TestSandbox:
         _, status, message = messages[1]
         if status == "ok" and len(messages) < 3:
             raise InfraError(f"the sandbox ended its tests early ({ending}); see its message on standard error")
-        return SandboxReport(status, message, tuple(messages[2][1]) if status == "ok" else ())
+        outcomes = messages[2][1] if status == "ok" else ()
+        return SandboxReport(status, message, tuple((passed, reason) for passed, reason in outcomes))
 
     def compat(
         self,
@@ -105,8 +106,10 @@ class TestSandbox:
             raise InfraError(f"the sandbox could not start a job ({ending}); see its message on standard error")
         if len(messages) == 1:  # whatever it was, code of a test did it
             return SandboxReport("killed", "the evaluation had to be killed", ())
-        _, status, message, tests_done = messages[1]
-        return SandboxReport(status, message, tuple(tests_done))
+        match messages[1]:
+            case ("ran", str(status), str(message), [*outcomes]) if all(map(is_outcome, outcomes)):
+                return SandboxReport(status, message, tuple((passed, reason) for passed, reason in outcomes))
+        return SandboxReport("killed", "a test wrote something else than verdicts", ())
 
     def close(self) -> None:
         """Kill every process."""
@@ -224,6 +227,6 @@ class _Server:
 
 def _ended(ending: str) -> str:
     """Status of what a job was at when it ended early. Raises InfraError unless that is the job's own doing."""
-    if ending in ("timeout", "died"):
+    if ending in ("timeout", "died", "broken"):
         return "killed"
     raise InfraError(f"the sandbox {ending} at its work; see its message on standard error")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import traceback
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
@@ -94,8 +95,16 @@ def test_a_passing_failure_is_tried_again(serve: ServerFactory, tmp_path: Path, 
 
 
 @pytest.mark.parametrize(
-    ("reply", "tries"), [(500, 3), (401, 1), (400, 1), (404, 1), ((200, "<html>a login page</html>"), 1)]
-)
+    ("reply", "tries"),
+    [
+        (500, 3), (401, 1), (400, 1), (404, 1), ((200, "<html>a login page</html>"), 1),
+        ((200, '{"error": {"message": "overloaded", "code": 503}}'), 1),
+        ((200, '{"choices": [], "usage": {"total_tokens": 5}}'), 1),
+        ((200, '{"choices": [{"message": null}], "usage": {"total_tokens": 5}}'), 1),
+        ((200, '{"choices": [{"message": {"content": "{}"}}], "usage": {"total_tokens": -5}}'), 1),
+        ((200, '{"choices": [{"mess'), 1),
+    ],
+)  # fmt: skip
 def test_a_lasting_failure_is_infra_and_leaves_no_answer(
     serve: ServerFactory, tmp_path: Path, reply: Reply, tries: int
 ) -> None:
@@ -128,6 +137,79 @@ def test_the_budget_ends_the_questions_not_the_known_answers(serve: ServerFactor
     with pytest.raises(InfraError, match="raise it to go on"):
         again.ask(questions[2], Grades)
     assert len(server.requests) == 2
+
+
+def test_the_budget_holds_for_threads_and_for_others_on_the_same_folder(serve: ServerFactory, tmp_path: Path) -> None:
+    server = serve(0.05, usage=100)
+    sides = [endpoint(server, tmp_path, budget_tokens=500) for _ in range(2)]
+
+    def ask(number: int) -> bool:
+        try:
+            sides[number % 2].ask([{"role": "user", "content": str(number)}], Grades)
+        except InfraError:
+            return False
+        return True
+
+    with ThreadPoolExecutor(12) as threads:
+        answered = sum(threads.map(ask, range(24)))
+    assert 5 <= answered == len(server.requests) <= 6, "each side may exceed it by the answer on its way"
+    assert not endpoint(server, tmp_path, budget_tokens=500).spent_tokens < 500
+
+
+def test_the_key_is_in_no_message_and_no_file(
+    serve: ServerFactory, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("OPENAI_API_KEY", "sk-secret\n")  # as a file read whole gives it
+    server = serve((401, json.dumps({"error": {"message": "Incorrect API key: sk-secret"}})), GRADES)
+    asked = endpoint(server, tmp_path)
+    with pytest.raises(InfraError, match=r"Incorrect API key: \*\*\*") as caught:
+        asked.ask(QUESTION, Grades)
+    assert "sk-secret" not in "".join(traceback.format_exception(caught.value))
+    assert asked.ask(QUESTION, Grades) is not None
+    assert server.headers[-1]["authorization"] == "Bearer sk-secret"
+    assert all("sk-secret" not in file.read_text() for file in tmp_path.rglob("*.json"))
+    monkeypatch.setenv("OPENAI_API_KEY", "sk-secr\u00e9t")
+    with pytest.raises(InputError, match=r"\$OPENAI_API_KEY holds characters") as refused:
+        endpoint(server, tmp_path)
+    assert "sk-" not in str(refused.value)
+    with pytest.raises(InputError, match="user name or a password") as refused:
+        endpoint(server, tmp_path, url="http://me:hidden@127.0.0.1:1/v1")
+    assert "hidden" not in str(refused.value)
+
+
+@pytest.mark.parametrize("content", ["{}", "[]", '{"tex', "", '{"request": {}, "text": 5, "tokens": 1}'])
+def test_a_broken_file_of_the_cache_is_named(serve: ServerFactory, tmp_path: Path, content: str) -> None:
+    server = serve(GRADES)
+    asked = endpoint(server, tmp_path)
+    asked.ask(QUESTION, Grades)
+    [file] = tmp_path.rglob("*.json")
+    file.write_text(content)
+    with pytest.raises(InputError, match=file.name):
+        asked.ask(QUESTION, Grades)
+    with pytest.raises(InputError, match=file.name):
+        endpoint(server, tmp_path)
+
+
+def test_a_cache_that_cannot_be_is_named(serve: ServerFactory, tmp_path: Path) -> None:
+    (tmp_path / "cache").write_text("a file")
+    with pytest.raises(InputError, match=r"endpoint.cache .*/cache: cannot be made a folder"):
+        endpoint(serve(GRADES), tmp_path)
+
+
+def test_processes_that_ask_the_same_at_once_agree(serve: ServerFactory, tmp_path: Path) -> None:
+    server = serve(GRADES)
+    for number in range(5):
+        question = [{"role": "user", "content": str(number)}]
+        sides = [endpoint(server, tmp_path) for _ in range(8)]
+        with ThreadPoolExecutor(8) as threads:
+            answers = list(threads.map(lambda side, asked=question: side.ask(asked, Grades), sides))
+        assert set(answers) == {Grades(trajectory=3, solution=6, reason="close")}
+
+
+def test_half_characters_stop_nothing(serve: ServerFactory, tmp_path: Path) -> None:
+    half = [{"role": "user", "content": "\ud800"}]
+    reply = json.dumps({"trajectory": 3, "solution": 6, "reason": "\ud800"}, ensure_ascii=False)
+    assert endpoint(serve(reply), tmp_path).ask(half, Grades) == Grades(trajectory=3, solution=6, reason="?")
 
 
 def test_a_budget_needs_a_server_that_counts(serve: ServerFactory, tmp_path: Path) -> None:

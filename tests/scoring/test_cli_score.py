@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from pathlib import Path
 from typing import Any
 
@@ -209,6 +210,15 @@ def test_instances_with_test_cases(mode: str, files: Files, capsys: pytest.Captu
     assert ("the two disagree on 1 instances: SQLite_1" in capsys.readouterr().out) is compat
 
 
+def test_a_pipe_is_no_place_for_verdicts(files: Files, capsys: pytest.CaptureFixture[str]) -> None:
+    """Verdicts are renamed into place, which would replace a device by a file."""
+    files.out = files.folder / "pipe"
+    os.mkfifo(files.out)
+    assert files.score() == 2
+    assert "is a device or a pipe" in capsys.readouterr().err
+    assert files.out.is_fifo()
+
+
 def test_gate_zero(files: Files, capsys: pytest.CaptureFixture[str]) -> None:
     bad = {**CRITIC, "instance_id": "SQLite_9", "issue_sql": CRITIC["sol_sql"]}
     assert files.check(instances=[CRITIC]) == 0
@@ -220,5 +230,11 @@ def test_gate_zero(files: Files, capsys: pytest.CaptureFixture[str]) -> None:
         "instances": 2,
         "failed": [{"id": "SQLite_9", "reasons": ["the issue passes every test"]}],
     }
+    managed = {"instance_id": "m", "db_id": "shop", "sol_sql": ["UPDATE item SET stock = 1"], "category": "management"}
+    instance = {**managed, "query": "", "issue_sql": ["UPDATE item SET stock = 0"]}
+    assert files.check(instances=[instance]) == 0  # as it is scored
+    assert files.score(instances=[instance], answers=[{"instance_id": "m", "pred_sqls": managed["sol_sql"]}]) == 0
+    assert files.verdicts() == {"m": 1}
+    capsys.readouterr()
     assert files.check(instances=[{**CRITIC, "db_id": "zoo"}]) == 2
     assert "no database 'zoo'" in capsys.readouterr().err

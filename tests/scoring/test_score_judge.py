@@ -239,7 +239,7 @@ def test_plans(test: PlanTest, pred: list[str], passes: bool, databases: Databas
     assert score.reward == int(passes), score.reason
 
 
-def test_gate_zero_names_what_does_not_hold(databases: DatabaseFolder, pool: ReplicaPool) -> None:
+def test_gate_zero_names_what_does_not_hold(judge_in: JudgeIn) -> None:
     python = PythonTest(source="def test_case(p, s, d, conn): assert len(conn.execute(p[-1]).fetchall()) == 5")
     tasks = [
         Task("good", "shop", ("SELECT name FROM item",), issue_sql=("SELECT name FROM maker",)),
@@ -248,12 +248,12 @@ def test_gate_zero_names_what_does_not_hold(databases: DatabaseFolder, pool: Rep
         Task("broken", "shop", ("SELECT nothing",), issue_sql=("SELECT 1",)),
         Task("hard", "shop", ("SELECT name FROM maker",), issue_sql=("SELECT 1",), test_cases=(python,)),
         Task("question", "shop", ("SELECT name FROM item",)),
+        Task("managed", "shop", ("UPDATE item SET stock = 1",), issue_sql=("UPDATE item SET stock = 2",)),
+        Task("as managed", "shop", ("UPDATE item SET stock = 1",), issue_sql=("UPDATE item SET stock = 2 - 1",)),
     ]
-    scorer = ExecutionScorer(databases, pool)
-    results = {result.instance_id: result.reasons for result in check(tasks, scorer, 1)}
-    scorer.close()
-    assert {name for name, reasons in results.items() if reasons} == {"same", "broken", "hard"}
-    assert results["same"] == ("the issue passes every test",)
+    results = {result.instance_id: result.reasons for result in check(tasks, judge_in("multiset"), 1)}
+    assert {name for name, reasons in results.items() if reasons} == {"same", "broken", "hard", "as managed"}
+    assert results["same"] == results["as managed"] == ("the issue is as right as the gold",)
     assert "sol_sql fails" in results["broken"][0]
     assert "the gold earns 0, not 1" in results["hard"][0]
 

@@ -55,7 +55,34 @@ def compat(sandbox: TestSandbox, template: Path, pred: list[str], *tests: str, *
     return sandbox.compat(template, pred=pred, tests=tests, **values)
 
 
+def everywhere(*made: str) -> list[str]:
+    """Write `data` to every descriptor that the test can reach."""
+    return [
+        "import os, marshal, json, struct", *made,
+        "for fd in range(3, 64):",
+        "    try: os.write(fd, data)",
+        "    except OSError: pass",
+        "assert False",
+    ]  # fmt: skip
+
+
 ATTEMPTS = {
+    "forge all verdicts": everywhere(
+        "body = json.dumps(['tests', [[True, '']] * 3]).encode()", "data = struct.pack('<Q', len(body)) + body"
+    ),
+    "forge all verdicts of an evaluation": everywhere(
+        "body = json.dumps(['ran', 'ok', '', [[1, 'x', []]] * 3]).encode()",
+        "data = struct.pack('<Q', len(body)) + body",
+    ),
+    "send a value that is no message": everywhere("data = struct.pack('<Q', 1) + b'1'"),
+    "send what nothing can read": everywhere(
+        "body = marshal.dumps(('tests', [(True, '')] * 3))", "data = struct.pack('<Q', len(body)) + body"
+    ),
+    "announce a huge message": everywhere("data = struct.pack('<Q', 1 << 60) + b'x' * 100_000"),
+    "close everything": ["import os", "os.closerange(0, 64)", "assert False"],
+    "raise what cannot be told": [
+        "class Silent(Exception):", "    def __str__(self): raise RuntimeError", "raise Silent",
+    ],
     "write a file": ["open('/tmp/birdrl-stolen', 'w')"],
     "append to a file": ["import os", "os.open('/tmp/birdrl-stolen', os.O_RDWR | os.O_CREAT)"],
     "remove a file": ["import os", "os.unlink('/tmp/birdrl-stolen')"],
@@ -120,6 +147,14 @@ def test_a_test_may_use_the_standard_library_and_read(sandbox: TestSandbox, temp
     )
     assert strict(sandbox, template, GOLD, useful).tests == ((True, ""),)
     assert compat(sandbox, template, GOLD, useful).tests == ((True, ""),)
+
+
+def test_a_body_that_never_runs_judges_nothing(sandbox: TestSandbox, template: Path) -> None:
+    wrong = test_body("assert False")
+    for source in (test_body("yield", "assert False"), "async " + wrong):
+        [(passed, reason)] = strict(sandbox, template, GOLD, source).tests
+        assert (passed, "generator or a coroutine" in reason) == (False, True)
+        assert compat(sandbox, template, GOLD, source).tests == ((True, ""),)  # as published
 
 
 def test_every_test_sees_the_same_state(sandbox: TestSandbox, template: Path) -> None:
