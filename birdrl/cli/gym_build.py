@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import shutil
 import sys
 from pathlib import Path
 from typing import Any
@@ -30,10 +31,14 @@ examples:
 DIR holds <db>/<db>.sqlite or <db>/<db>_template.sqlite; without --databases the generated domains are used. FILE is
 BIRD's or Spider's JSON, or lines SQL<TAB>db_id; without --sql queries are generated from the schemas. Your files are
 never changed. Written are templates/, train.jsonl, eval.jsonl (with --eval-instances), quarantine.jsonl and stats.json.
-A build that was interrupted goes on where it was when the same command is given again.
+A gym that lies at --out is replaced, any other folder with something in it refused. A build that was interrupted goes
+on where it was when the same command is given again.
 
 exit status: 0 done, 1 fewer issues than asked for, or the build failed, 2 wrong use or wrong input
 """
+
+OPTIONS = {"train_instances": "--instances", "eval_instances": "--eval-instances", "workers": "--workers"}
+FILES = ("templates", "train.jsonl", "stats.json")  # what a gym's folder has
 
 # The published gym's: long reports, long queries, Table 7's rates. `--set` changes any of it.
 SHAPE: dict[str, Any] = {
@@ -48,7 +53,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--sql", metavar="FILE", type=Path, action="append", default=[], help="verified SQL; repeatable"
     )
-    parser.add_argument("--out", metavar="DIR", type=Path, required=True, help="folder to write, replaced if there")
+    parser.add_argument("--out", metavar="DIR", type=Path, required=True, help="folder to write")
     parser.add_argument("--instances", type=int, default=5000, help="issues wanted (default: %(default)s)")
     parser.add_argument(
         "--eval-instances", type=int, default=0, help="issues on databases held out for evaluation (default: none)"
@@ -61,6 +66,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     templates, gym = params_of(arguments)  # wrong use is told before a process is started
+    _check_out(arguments.out)
     return supervise(lambda: _build(arguments, templates, gym))
 
 
@@ -81,12 +87,26 @@ def params_of(arguments: argparse.Namespace) -> tuple[TemplatesParams, GymParams
     except ValidationError as error:
         first = error.errors()[0]
         key = ".".join(str(part) for part in first["loc"])
+        key = OPTIONS.get(key, key)
         raise InputError(f"{key}: {first['msg']} (got {first.get('input')!r}); see `birdrl params gym`") from error
+
+
+def _check_out(out: Path) -> None:
+    """Raise InputError unless `out` is a gym, which is replaced, or can be created."""
+    if out.is_file():
+        raise InputError(f"{out}: a file; name a folder with --out")
+    if out.is_dir() and any(out.iterdir()) and not all((out / name).exists() for name in FILES):
+        raise InputError(f"{out}: holds something else than a gym and is not replaced; name another folder with --out")
+    try:
+        out.parent.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise InputError(f"{out}: cannot be created ({error.strerror}); name another folder with --out") from error
 
 
 def _build(arguments: argparse.Namespace, templates: TemplatesParams, gym: GymParams) -> int:
     out: Path = arguments.out
     work = out.with_name(f".{out.name}.work")  # survives a kill
+    going_on = work.exists()
     try:
         with atomic_dir(out) as folder:
             (folder / "templates").mkdir()
@@ -95,6 +115,8 @@ def _build(arguments: argparse.Namespace, templates: TemplatesParams, gym: GymPa
             built = build_into(folder, store, gym, arguments.seed, work)
     except BirdrlError as error:
         print(f"birdrl gym build: {error}", file=sys.stderr)
+        if isinstance(error, InputError) and not going_on and work.exists():
+            shutil.rmtree(work)
         return 2 if isinstance(error, InputError) else 1
     if work.is_dir():
         work.rmdir()

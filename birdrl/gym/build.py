@@ -24,11 +24,12 @@ from birdrl.gym.instance import CATEGORIES, Category, Instance
 from birdrl.gym.journal import Journal, build_key
 from birdrl.gym.rewind import kinds_of
 from birdrl.gym.templates import TemplateStore
-from birdrl.gym.verified import GoldRow, read_gold_rows
+from birdrl.gym.verified import GoldRow, Rejected, read_gold_rows
 from birdrl.params import GymParams
 
 MIN_VERIFIED = 40  # generated queries per database, at least
 ROUNDS = 6  # how often databases that can are asked to make up for those that cannot
+SHOWN_REFUSED = 3  # rows of gold files that an error names
 SLICE = 50  # instances of a slice, at most: what a killed build may lose per process
 
 Progress = Callable[[str, int], None]  # phase (`verify` in databases, `issues`), how many more are done
@@ -110,7 +111,13 @@ def build_gym(
 
         with Crew[Any](spec, params.workers) as crew:
             usable = _verify(crew, store, params, gold, tell)
-            train, held_out = split_databases(usable, params, seed)
+            if not usable:
+                source = ", ".join(params.gold_sql) or "the databases"
+                raise InputError(f"gym: no usable query in {source}{_refused(journal)}")
+            try:
+                train, held_out = split_databases(usable, params, seed)
+            except InputError as error:
+                raise InputError(f"{error}{_refused(journal)}") from error
             databases = {db_id: _Database(db_id) for db_id in usable}
             groups = [
                 ([databases[db_id] for db_id in held_out], params.eval_instances),
@@ -141,6 +148,18 @@ def _gold_by_database(params: GymParams, store: TemplateStore) -> dict[str, list
     return by_database
 
 
+def _refused(journal: Journal) -> str:
+    """The first rows of gold files that could not be used, for an error's message; empty when there are none."""
+    rows = sorted((row for _, rejected in journal.all_verified().values() for row in rejected), key=_place)
+    named = [f"{row.path}, row {row.row}: {row.reason}" for row in rows[:SHOWN_REFUSED]]
+    more = [f"and {len(rows) - len(named)} more"] if len(rows) > len(named) else []
+    return "; refused: " + "; ".join([*named, *more]) if named else ""
+
+
+def _place(row: Rejected) -> tuple[str, int]:
+    return row.path, row.row
+
+
 def _verify(
     crew: Crew[Any],
     store: TemplateStore,
@@ -148,7 +167,7 @@ def _verify(
     gold: dict[str, list[GoldRow]] | None,
     tell: Progress,
 ) -> list[str]:
-    """Databases with verified SQL. Raises InputError when gold files give none."""
+    """Databases with verified SQL."""
     total = params.train_instances + params.eval_instances
     count = max(MIN_VERIFIED, total // (2 * len(store.db_ids)))  # one verified SQL carries several issues
     found: dict[str, int] = {}
@@ -158,15 +177,7 @@ def _verify(
         tell("verify", 1)
 
     crew.run(_largest_first(gold if gold is not None else store.db_ids, store), work)
-    usable = sorted(db_id for db_id, verified in found.items() if verified)
-    if not usable:
-        named = ", ".join(params.gold_sql)
-        raise InputError(
-            f"gym.gold_sql: no usable query in {named} for the template databases"
-            if named
-            else "gym: not one query could be generated; the databases hold too little data"
-        )
-    return usable
+    return sorted(db_id for db_id, verified in found.items() if verified)
 
 
 def _largest_first(db_ids: Iterable[str], store: TemplateStore) -> list[str]:
@@ -241,10 +252,9 @@ def _collect(
     gym.wanted = {"train": params.train_instances, "eval": params.eval_instances}
     gym.unusable["databases"] = Counter(store.rejected.values())
     gold: Counter[str] = Counter()
-    for folder in sorted(path for path in journal.folder.iterdir() if path.is_dir()):
-        accepted, rejected = journal.verified(folder.name) or ([], [])
+    for db_id, (accepted, rejected) in journal.all_verified().items():
         if accepted:
-            gym.verified[folder.name] = len(accepted)
+            gym.verified[db_id] = len(accepted)
         for row in rejected:
             gold[row.reason] += 1
             gym.quarantine.append({**vars(row), "reason": f"verified SQL: {row.reason}"})

@@ -76,6 +76,11 @@ class Journal:
         row = read_json(path)
         return [VerifiedSql(**item) for item in row["accepted"]], [Rejected(**item) for item in row["rejected"]]
 
+    def all_verified(self) -> dict[str, tuple[list[VerifiedSql], list[Rejected]]]:
+        """The same of every database so far, by name."""
+        names = sorted(path.name for path in self.folder.iterdir() if path.is_dir())
+        return {db_id: found for db_id in names if (found := self.verified(db_id)) is not None}
+
     def write_verified(self, db_id: str, accepted: Sequence[VerifiedSql], rejected: Sequence[Rejected]) -> None:
         self._write(
             db_id, "verified", {"accepted": [asdict(v) for v in accepted], "rejected": [asdict(r) for r in rejected]}

@@ -6,9 +6,11 @@ import re
 from collections import Counter
 from collections.abc import Mapping
 
-_PATH = re.compile(r"^\S*[/\\]\S*: ")
+_PATH = re.compile(r"(?:^|(?<=: ))\S*[/\\]\S*: ")
 # What SQLite and the parser add after the cause.
-_DETAILS = re.compile(r"(no such (?:column|table|function)|ambiguous column name|near|unrecognized token|Expecting).*")
+_DETAILS = re.compile(
+    r"(no such (?:column|table|function)|ambiguous column name|near (?=\")|unrecognized token|Expecting).*"
+)
 
 
 def reason_class(reason: str) -> str:
@@ -16,7 +18,7 @@ def reason_class(reason: str) -> str:
     text = _PATH.sub("", reason).partition(";")[0]
     text = _DETAILS.sub(lambda match: match.group(1), text)
     text = re.sub(r"'[^']*'|\"[^\"]*\"", "...", text)
-    return re.sub(r"\d[\d.,]*", "N", text).strip()
+    return re.sub(r"\d+(?:[.,]\d+)*(?!\w)", "N", text).strip()
 
 
 def count_classes(reasons: Mapping[str, int]) -> dict[str, int]:

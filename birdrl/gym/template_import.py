@@ -29,6 +29,8 @@ def find_databases(folder: Path) -> tuple[dict[str, Path], dict[str, str]]:
 
     Raises InputError when the folder is missing.
     """
+    if folder.is_file():
+        raise InputError(f"{folder}: a file, not a folder; give the folder that holds <db>/<db>.sqlite files")
     if not folder.is_dir():
         raise InputError(f"{folder}: no such folder; give a folder of <db>/<db>.sqlite files")
     found: dict[str, Path] = {}

@@ -90,9 +90,15 @@ def read_gold_files(
 def read_gold_rows(paths: Sequence[Path | str]) -> list[GoldRow]:
     """The rows of gold files, unchecked. JSON fields: db_id, `SQL` or `query`, and optionally question, question_id.
 
-    Raises InputError for a file or row that is not in one of the forms.
+    Raises InputError for a file or row that is not in one of the forms, and for a file without rows.
     """
-    return [row for path in paths for row in _read(Path(path))]
+    rows: list[GoldRow] = []
+    for path in paths:
+        read = list(_read(Path(path)))
+        if not read:
+            raise InputError(f"{path}: holds no query; expected a JSON list, or lines SQL<TAB>db_id")
+        rows += read
+    return rows
 
 
 def check_gold_rows(

@@ -53,6 +53,8 @@ def _import(writer: TemplateWriter, params: TemplatesParams) -> None:
     if not params.directory:
         raise InputError("templates.directory: empty; name the folder of databases for source 'directory'")
     found, rejected = find_databases(Path(params.directory))
+    if not found and not rejected:
+        raise InputError(f"{params.directory}: no usable database; expected <db>/<db>.sqlite files in it")
     _check_skip(params, [*found, *rejected])
     writer.rejected |= {db_id: reason for db_id, reason in rejected.items() if db_id not in params.skip}
     wanted = {db_id: path for db_id, path in found.items() if db_id not in params.skip}

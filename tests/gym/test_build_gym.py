@@ -136,7 +136,7 @@ def test_seeded_split_holds_out_the_share():
 def test_gold_without_usable_queries_is_an_input_error(root):
     gold = root / "none.json"
     gold.write_text(json.dumps([{"db_id": "elsewhere", "query": "SELECT 1"}]))
-    with pytest.raises(InputError, match=r"gym.gold_sql: no usable query"):
+    with pytest.raises(InputError, match=r"no usable query in .*none.json; refused: .*none.json, row 1: unknown"):
         build_gym(store(root), params(root, gold_sql=[str(gold)]), seed=0)
 
 

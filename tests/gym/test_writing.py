@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+from dataclasses import replace
 from random import Random
 
 import pytest
@@ -90,8 +92,71 @@ def test_gates_write_reports_from_what_they_see(gates, view):
 
 
 def test_a_text_that_names_the_edit_does_not_pass(gates, view):
-    from dataclasses import replace
-
     draft = replace(mutant(view), query="Please write stock > 5 instead.")
     with pytest.raises(GateFailure, match="gives the solution away: quotes the solution"):
         gates.check(draft, view, Random(0))
+
+
+def reports(draft, facts, schema, count: int = 80) -> list[str]:
+    return [write_text(draft, facts, schema, Random(seed), "report") for seed in range(count)]
+
+
+def test_a_table_in_a_report_ends_without_a_stray_full_stop(view):
+    facts = Facts(columns=("product_name",), rows=(("Lamp A1",), ("Desk B2",)), expected_rows=1)
+    for state in (False, True):
+        texts = reports(mutant(view), replace(facts, state=state), view.schema)
+        assert any("\nLamp A1\n" in text for text in texts)
+        assert not any(re.search(r"\n\s*[.;,]", text) for text in texts)
+
+
+def test_an_empty_table_is_said_to_be_empty(view):
+    facts = Facts(columns=("product_name",), rows=(), expected_rows=2, state=True)
+    for text in reports(mutant(view), facts, view.schema):
+        assert "nothing" in text or "empty" in text
+        assert not re.search(r"\b0 rows", text)
+
+
+def test_nothing_is_summed_up_before_it_was_said(view):
+    draft = replace(mutant(view), question=None)
+    texts = reports(draft, Facts(), view.schema)
+    said_again = [text for text in texts if any(word in text for word in ("In short:", "Put differently:"))]
+    assert said_again
+    for text in said_again:
+        again = min(text.find(word) for word in ("In short:", "Put differently:") if word in text)
+        assert text.index(draft.query) < again
+
+
+def test_a_column_keeps_its_name_at_the_start_of_an_intent(view):
+    draft = replace(mutant(view), intent="STOCK is above 5.", question=None)
+    shouting = view.schema.model_copy(deep=True)
+    assert any(column.name == "stock" for table in shouting.tables for column in table.columns)
+    for text in reports(draft, Facts(), shouting, 20):
+        assert "STOCK is above 5." in text
+
+
+@pytest.mark.parametrize("said", ["It fails with 'misuse of aggregate'.", "The message: misuse of aggregate: COUNT()."])
+def test_a_message_is_not_told_twice(view, said):
+    draft = replace(mutant(view), query=said, issue_fails=True)
+    for text in reports(draft, Facts(error="misuse of aggregate: COUNT()"), view.schema, 20):
+        assert text.count("misuse of aggregate") == 1
+
+
+def test_what_a_catalogue_holds_is_no_content_of_a_table(gates, view):
+    rng = Random(0)
+    draft = None
+    while draft is None:
+        draft = apply_construction(KINDS["index_not_unique"], Bench(view, Words(view.schema, rng), rng))
+    texts = {gates.check(draft, view, Random(seed)).query for seed in range(10)}
+    assert not any(f"({next(iter(draft.tests)).probe_sql.split()[-1].strip(chr(39))}, 0)" in text for text in texts)
+    assert not any("1 row" in text for text in texts)
+
+
+def test_one_row_is_no_first_one_row(view):
+    draft = None
+    for seed in range(40):
+        rng = Random(seed)
+        tree = parse("SELECT product_name FROM product ORDER BY stock DESC LIMIT 1")
+        draft = apply_mutation(KINDS["wrong_limit"], Bench(view, Words(view.schema, rng), rng), tree, "here", None)
+        if draft is not None:
+            assert "first 1 row" not in f"{draft.query} {draft.intent}"
+    assert draft is not None

@@ -79,12 +79,17 @@ QUESTIONS = (
 INTENTS = (
     "What I am after: {intent}.",
     "The goal: {intent}.",
-    "To be clear about what is wanted: {intent}.",
+    "What is wanted: {intent}.",
     "The result I need is this: {intent}.",
-    "In short: {intent}.",
     "The requirement reads: {intent}.",
     "What should happen: {intent}.",
     "My intention: {intent}.",
+)
+# For an intent behind what has been said already.
+INTENTS_AGAIN = (
+    *INTENTS,
+    "To be clear about what is wanted: {intent}.",
+    "In short: {intent}.",
     "So it comes down to this: {intent}.",
     "Put differently: {intent}.",
 )
@@ -155,10 +160,15 @@ ROWS_SEEN = (
 )
 ROWS_LEFT = (
     "Afterwards I find {count} there, among them {shown}.",
-    "What is in the table then: {count}, beginning with {shown}.",
+    "What it holds then: {count}, beginning with {shown}.",
     "When it is done I look at the content: {count}, for example {shown}.",
     "The content after that is {count}; the first of them: {shown}.",
     "It leaves {count} behind, such as {shown}.",
+)
+NOTHING_LEFT = (
+    "Afterwards there is nothing in it.",
+    "When it is done I look at the content, and it is empty.",
+    "It leaves nothing behind.",
 )
 EXPECTED = (
     "By hand I count {count}.",

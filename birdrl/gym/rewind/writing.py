@@ -6,6 +6,7 @@ expected and tried. Wordings are drawn, facts never are; nothing says what is wr
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from random import Random
@@ -18,6 +19,7 @@ from birdrl.gym.schema import Schema, Table
 
 TextStyle = Literal["brief", "report"]
 
+MIN_MESSAGE = 10  # characters of a part of an error message that tell it
 MAX_CELL = 24  # characters of a value that a report shows
 MAX_COLUMNS = 12  # of a table that a report lists
 MAX_TABLES = 8  # of a database that a report lists
@@ -38,20 +40,22 @@ def write_text(draft: Draft, facts: Facts, schema: Schema, rng: Random, style: T
     """The user's text. `brief` is the draft's own words, `report` surrounds them with context."""
     if style == "brief":
         return draft.query
-    parts = _parts(draft, facts, schema, rng)
     order = rng.choice(wordings.ORDERS[draft.category != "query"])
+    sequence = [name for group in order for name in group]
+    again = sequence.index("symptom") < sequence.index("goal")
+    parts = _parts(draft, facts, schema, rng, again=again)
     paragraphs = [" ".join(text for name in group if (text := parts[name])) for group in order]
     return ("\n" if rng.random() < 0.3 else " ").join(paragraph for paragraph in paragraphs if paragraph)
 
 
-def _parts(draft: Draft, facts: Facts, schema: Schema, rng: Random) -> dict[str, str]:
-    """The sections of a report by name; sections left out are empty."""
+def _parts(draft: Draft, facts: Facts, schema: Schema, rng: Random, *, again: bool) -> dict[str, str]:
+    """The sections of a report by name; sections left out are empty. `again`: the goal stands behind the symptom."""
     database = draft.db_id.replace("_", " ")
     tried = wordings.TRIED.get(draft.family, ()) + wordings.TRIED_ANYWAY
     return {
         "opening": _some(rng, (0.15, 0.85), wordings.OPENINGS[draft.category]).format(database=database),
         "data": _data(draft, schema, rng) if rng.random() < 0.8 else "",
-        "goal": _goal(draft, rng),
+        "goal": _goal(draft, schema, rng, again=again),
         "use": _some(rng, (0.4, 0.6), wordings.USES),
         "symptom": draft.query,
         "observed": _observed(draft, facts, rng),
@@ -66,16 +70,20 @@ def _some(rng: Random, shares: Sequence[float], options: Sequence[str]) -> str:
     return " ".join(rng.sample(options, count))
 
 
-def _goal(draft: Draft, rng: Random) -> str:
+def _goal(draft: Draft, schema: Schema, rng: Random, *, again: bool) -> str:
     if draft.question:
         goal = rng.choice(wordings.QUESTIONS).format(question=draft.question.strip())
-        return goal if rng.random() < 0.6 else f"{goal} {_intent(draft, rng)}"
-    return _intent(draft, rng)
+        return goal if rng.random() < 0.6 else f"{goal} {_intent(draft, schema, rng, again=True)}"
+    return _intent(draft, schema, rng, again=again)
 
 
-def _intent(draft: Draft, rng: Random) -> str:
+def _intent(draft: Draft, schema: Schema, rng: Random, *, again: bool) -> str:
     wanted = draft.intent.strip().rstrip(".")
-    return rng.choice(wordings.INTENTS).format(intent=wanted[:1].lower() + wanted[1:])
+    names = {name for table in schema.tables for name in (table.name, *(column.name for column in table.columns))}
+    first = re.split(r"[^\w]", wanted, maxsplit=1)[0].lower()
+    if first not in {name.lower() for name in names}:  # a name is written as it is
+        wanted = wanted[:1].lower() + wanted[1:]
+    return rng.choice(wordings.INTENTS_AGAIN if again else wordings.INTENTS).format(intent=wanted)
 
 
 def _data(draft: Draft, schema: Schema, rng: Random) -> str:
@@ -106,12 +114,15 @@ def _table(table: Table, rng: Random) -> str:
 def _observed(draft: Draft, facts: Facts, rng: Random) -> str:
     """What comes back, and what was expected instead."""
     if facts.error and draft.issue_fails:
-        known = facts.error.lower() in draft.query.lower()
+        said = draft.query.lower()
+        known = any(part.strip().lower() in said for part in facts.error.split(":") if len(part) >= MIN_MESSAGE)
         return "" if known else rng.choice(wordings.ERRORS).format(error=facts.error)
     if facts.expected_rows is None or not facts.columns:
         return ""
     count = len(facts.rows)
-    if facts.state:
+    if facts.state and count == 0:
+        seen = rng.choice(wordings.NOTHING_LEFT)
+    elif facts.state:
         seen = rng.choice(wordings.ROWS_LEFT).format(count=_rows(count), shown=_shown(facts, rng))
     elif count == 0:
         seen = rng.choice(wordings.NOTHING_SEEN)
@@ -122,14 +133,12 @@ def _observed(draft: Draft, facts: Facts, rng: Random) -> str:
         seen = rng.choice(wordings.ROWS_SEEN).format(count=_rows(count), shown=shown)
     if facts.expected_rows != count and rng.random() < 0.7:
         seen += " " + rng.choice(wordings.EXPECTED).format(count=_rows(facts.expected_rows))
-    return seen
+    return re.sub(r"\n[.;] ?", "\n", seen)  # a printed table ends its sentence
 
 
 def _shown(facts: Facts, rng: Random) -> str:
     """The first rows as a person types them, or as a client prints them."""
     rows = facts.rows[: rng.choice((1, 2, 3, 3, 5, 8))]
-    if not rows:
-        return "nothing"
     if rng.random() < 0.35:
         lines = [" | ".join(facts.columns), *(" | ".join(map(_cell, row)) for row in rows)]
         return "\n" + "\n".join(lines) + "\n"

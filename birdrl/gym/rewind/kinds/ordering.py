@@ -71,7 +71,7 @@ def wrong_limit(bench: Bench, tree: exp.Expression) -> Text | None:
         return None
     limit = bench.rng.choice(limits)
     value = str(limit.expression.this)
-    rows = "row" if value == "1" else "rows"
+    rows, first = ("1 row", "first row") if value == "1" else (f"{value} rows", f"first {value} rows")
     if bench.rng.random() < 0.5 and limit.parent is not None:
         limit.parent.set("limit", None)
         cause = "all rows come back"
@@ -80,8 +80,8 @@ def wrong_limit(bench: Bench, tree: exp.Expression) -> Text | None:
         limit.set("expression", exp.Literal.number(other))
         cause = f"it returns {other}"
     report = bench.words.pick(
-        f"Only the first {value} {rows} should be returned.",
+        f"Only the {first} should be returned.",
         f"We need the top {value}.",
-        f"Give back just {value} {rows}.",
+        f"Give back just {rows}.",
     )
-    return Text(report, cause, f"return the first {value} {rows}")
+    return Text(report, cause, f"return the {first}")
