@@ -160,7 +160,7 @@ class Session:
     def _change_of_nothing(self) -> str:
         """A statement that changes no row; empty if there is no ordinary table, or a virtual one: a module keeps state
         of its own in the connection. The same for every lease, as the template is."""
-        tables = self.connection.execute(
+        tables: list[Any] = self.connection.execute(
             "SELECT name, rootpage FROM main.sqlite_schema WHERE type = 'table'"
         ).fetchall()
         ordinary = [name for name, page in tables if page and not name.lower().startswith("sqlite_")]
