@@ -114,6 +114,8 @@ class Policy:
     def authorize(self, action: int, a: str | None, b: str | None, schema: str | None, trigger: str | None) -> int:
         """SQLite's authorizer callback: OK, DENY or IGNORE."""
         if action in _PRISTINE_ACTIONS:
+            if action == apsw.SQLITE_READ and (a or "").lower() == "pragma_data_version":
+                return apsw.SQLITE_IGNORE
             if action == apsw.SQLITE_FUNCTION and (b or "").lower() in DENIED_FUNCTIONS:
                 return self._deny(f"function {b} is not available")
             return apsw.SQLITE_OK
@@ -130,6 +132,8 @@ class Policy:
 
     def _pragma(self, name: str, argument: str | None) -> int:
         if name in READING_PRAGMAS_WITH_ARGUMENT or (argument is None and name in READING_PRAGMAS):
+            return apsw.SQLITE_OK
+        if name == "data_version" and self.executing:  # full-text search asks for it by itself
             return apsw.SQLITE_OK
         if name in IGNORED_PRAGMAS:
             self.ignored = name

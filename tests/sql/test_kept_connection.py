@@ -78,7 +78,8 @@ def visible(session: Session) -> list[Any]:
     pragmas = [f"PRAGMA {name}" for name in sorted(READING_PRAGMAS | {"integrity_check", "table_list", "data_version"})]
     tables = [row[0] for row in session.connection.execute("SELECT name FROM sqlite_schema WHERE type = 'table'")]
     reads = [f'SELECT * FROM "{table}"' for table in sorted(tables)]
-    return [run(session, sql) for sql in (COUNTERS, "SELECT * FROM counters", *pragmas, *reads)]
+    asked = (COUNTERS, "SELECT * FROM counters", "SELECT data_version FROM pragma_data_version", *pragmas, *reads)
+    return [run(session, sql) for sql in asked]
 
 
 def hidden(session: Session) -> list[Any]:
