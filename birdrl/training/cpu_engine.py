@@ -8,7 +8,7 @@ import torch
 from verl.utils import tensordict_utils as tu
 from verl.workers.engine.fsdp import FSDPEngineWithLMHead
 
-_NEEDS_ALL_LOGITS = ("calculate_entropy", "calculate_sum_pi_squared", "distillation_use_topk", "distillation_only")
+_NEEDS_ALL_LOGITS = ("calculate_sum_pi_squared", "distillation_use_topk", "distillation_only")
 
 
 class CpuEngine(FSDPEngineWithLMHead):  # type: ignore[misc]
@@ -26,9 +26,9 @@ class CpuEngine(FSDPEngineWithLMHead):  # type: ignore[misc]
             object.__setattr__(config, "forward_only", forward_only)
 
     def prepare_model_inputs(self, micro_batch: Any) -> tuple[dict[str, Any], dict[str, Any]]:
-        """verl's inputs; for imitation, logits are asked for only where a trained token is predicted."""
+        """verl's inputs; logits are asked for only where a token that the loss counts is predicted."""
         inputs, output_args = super().prepare_model_inputs(micro_batch)
-        kept = _trained_positions(micro_batch, output_args)
+        kept = _counted_positions(micro_batch, output_args)
         if kept is not None:
             inputs["logits_to_keep"] = output_args["kept"] = kept
         return inputs, output_args
@@ -36,30 +36,46 @@ class CpuEngine(FSDPEngineWithLMHead):  # type: ignore[misc]
     def prepare_model_outputs(
         self, output: Any, output_args: dict[str, Any], micro_batch: Any, logits_processor_func: Any
     ) -> dict[str, Any]:
-        """verl's outputs; log-probabilities of positions without logits are 0, and the loss masks them."""
+        """verl's outputs; those of positions without logits are 0, and every loss and metric masks them."""
         kept = output_args.get("kept")
         if kept is None:
             outputs: dict[str, Any] = super().prepare_model_outputs(
                 output, output_args, micro_batch, logits_processor_func
             )
             return outputs
-        labels = output_args["input_ids_rmpad_rolled"]
-        log_probs = -torch.nn.functional.cross_entropy(output.logits.squeeze(0), labels[kept], reduction="none")
-        everywhere = torch.zeros(labels.shape[0], dtype=log_probs.dtype).index_copy(0, kept, log_probs)
-        offsets = micro_batch["input_ids"].offsets()
-        return {"log_probs": torch.nested.nested_tensor_from_jagged(everywhere, offsets)}
+        logits, labels = output.logits.squeeze(0), output_args["input_ids_rmpad_rolled"]
+        if not output_args["temperature_is_one"]:
+            logits = logits / output_args["temperature_rmpad"][kept, None]
+        found = {"log_probs": -torch.nn.functional.cross_entropy(logits, labels[kept], reduction="none")}
+        if tu.get_non_tensor_data(data=micro_batch, key="calculate_entropy", default=False):
+            found["entropy"] = self.compute_entropy_from_logits(logits)
+        offsets, nowhere = micro_batch["input_ids"].offsets(), torch.zeros(labels.shape[0])
+        return {
+            name: torch.nested.nested_tensor_from_jagged(nowhere.to(values.dtype).index_copy(0, kept, values), offsets)
+            for name, values in found.items()
+        }
 
 
-def _trained_positions(micro_batch: Any, output_args: dict[str, Any]) -> torch.Tensor | None:
-    """Positions of the packed row whose next token has loss mask 1; None where all logits are needed.
+def _counted_positions(micro_batch: Any, output_args: dict[str, Any]) -> torch.Tensor | None:
+    """Positions of the packed row whose next token the mask counts; None where all logits are needed.
 
-    The output layer is a fifth of the work of a 135M model, and most tokens of a sample are its prompt.
+    The output layer and the softmax over its vocabulary are half of the work of a 135M model's forward pass, and
+    most tokens of a sample are its prompt and the tools' observations.
     """
     flags = [tu.get_non_tensor_data(data=micro_batch, key=key, default=False) for key in _NEEDS_ALL_LOGITS]
     packed = tu.get_non_tensor_data(data=micro_batch, key="use_remove_padding", default=True)
-    if not packed or any(flags) or not output_args["temperature_is_one"] or output_args["pad_size"]:
+    if not packed or any(flags) or output_args["pad_size"]:
         return None
-    if "loss_mask" not in micro_batch or "responses" in micro_batch:  # rollouts: the mask covers the response only
+    if "responses" in micro_batch:  # a rollout, whose mask begins with its response
+        mask = micro_batch["response_mask"]
+        if not mask.is_nested:
+            return None
+        ends = micro_batch["input_ids"].offsets()[1:]
+        # As verl's response_from_nested shifts them.
+        return torch.cat(
+            [end - len(row) - 1 + row.nonzero().flatten() for end, row in zip(ends, mask.unbind(), strict=True)]
+        )
+    if "loss_mask" not in micro_batch:
         return None
     # The mask is rolled as in verl's sft_loss, so that both agree on the positions.
     return torch.roll(micro_batch["loss_mask"].values(), shifts=-1, dims=0).nonzero().flatten()

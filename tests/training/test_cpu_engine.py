@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -91,3 +92,60 @@ def test_imitation_loss_without_the_prompts_logits_is_the_same(nano_folder: Path
     torch.testing.assert_close(results[0][1], results[1][1])
     for one, other in zip(results[0][2], results[1][2], strict=True):
         torch.testing.assert_close(one, other, atol=1e-6, rtol=1e-4)
+
+
+@pytest.mark.parametrize("temperature", [1.0, 0.7])
+@pytest.mark.parametrize("masks", [[[1, 1, 0, 0, 1], [1, 0]], [[1, 1, 1], [0, 0, 0, 0]]])
+def test_rollouts_without_the_logits_of_prompts_and_observations_are_the_same(
+    nano_folder: Path, masks: list[list[int]], temperature: float
+) -> None:
+    """Log-probabilities, entropy and gradients, as verl's own engine has them under the mask."""
+    import torch
+    from tensordict import TensorDict
+    from transformers import AutoModelForCausalLM
+    from verl.utils import tensordict_utils as tu
+    from verl.utils import torch_functional
+    from verl.workers.engine.fsdp import FSDPEngineWithLMHead
+    from verl.workers.utils.padding import response_from_nested
+
+    from birdrl.training.cpu_engine import CpuEngine, register_packed_attention
+
+    register_packed_attention("packed_sdpa")
+    model = AutoModelForCausalLM.from_pretrained(nano_folder, attn_implementation="packed_sdpa", dtype=torch.float32)
+    generator = torch.Generator().manual_seed(0)
+    prompt = 6
+
+    def nested(rows: list[torch.Tensor]) -> torch.Tensor:
+        return torch.nested.as_nested_tensor(rows, layout=torch.jagged)
+
+    ids = [torch.randint(3, 900, (prompt + len(m),), generator=generator) for m in masks]
+    mask = nested([torch.tensor(m) for m in masks])
+    batch = TensorDict(
+        {
+            "input_ids": nested(ids),
+            "position_ids": nested([torch.arange(len(row)) for row in ids]),
+            "responses": nested([row[prompt:] for row in ids]),
+            "response_mask": mask,
+        },
+        batch_size=len(masks),
+    )
+    tu.assign_non_tensor(
+        batch, temperature=temperature, use_remove_padding=True, pad_mode="no_padding", calculate_entropy=True
+    )
+    results = []
+    for kind in (FSDPEngineWithLMHead, CpuEngine):
+        engine = kind.__new__(kind)
+        engine.use_ulysses_sp = engine.pad_to_length = False
+        engine.engine_config = SimpleNamespace(entropy_checkpointing=False, entropy_from_logits_with_chunking=False)
+        engine.compute_entropy_from_logits = torch_functional.entropy_from_logits
+        inputs, output_args = engine.prepare_model_inputs(batch)
+        raw = model(**inputs, use_cache=False)
+        outputs = engine.prepare_model_outputs(raw, output_args, batch, None)
+        kept = mask.values().bool()
+        parts = [response_from_nested(outputs[name], mask).values()[kept] for name in ("log_probs", "entropy")]
+        model.zero_grad()
+        sum(part.sum() for part in parts).backward()
+        results.append((raw.logits.shape[1], parts, [p.grad.clone() for p in model.parameters()]))
+    assert [rows for rows, _, _ in results] == [sum(map(len, ids)), sum(map(sum, masks))]
+    for one, other in zip([*results[0][1], *results[0][2]], [*results[1][1], *results[1][2]], strict=True):
+        torch.testing.assert_close(one, other, atol=1e-5, rtol=1e-4)
