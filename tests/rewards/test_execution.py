@@ -215,6 +215,32 @@ def test_an_instance_without_tests_compares_results(scorer: ExecutionScorer) -> 
     assert scorer.score(instance, ["SELECT 4"]).reward == 0.0
 
 
+def test_an_instance_without_tests_whose_solution_writes_compares_states(scorer: ExecutionScorer) -> None:
+    instance = make_instance(test_cases=[], sol_sql=["UPDATE item SET stock = 0 WHERE price IS NULL"])
+    assert scorer.score(instance, ["UPDATE item SET stock = 0 WHERE id = 4"]).solved
+    wrong = scorer.score(instance, ["UPDATE item SET stock = 0"])
+    assert (wrong.reward, wrong.blame) == (0.0, Blame.POLICY)
+    assert "another state afterwards: rows of table item" in wrong.reason
+    assert scorer.score(instance, [RIGHT]).reward == 0.0
+    both = make_instance(test_cases=[], sol_sql=["DELETE FROM item WHERE id = 1", "SELECT count(*) FROM item"])
+    assert scorer.score(both, both.sol_sql).solved
+    assert scorer.score(both, ["SELECT 3"]).reward == scorer.score(both, [both.sol_sql[0], "SELECT 4"]).reward == 0.0
+
+
+@pytest.mark.parametrize(
+    ("fields", "remedy"),
+    [
+        ({"sol_sql": ["DELETE FROM item"]}, "ask for the state after it by a state test"),
+        ({"sol_sql": ["PRAGMA synchronous"], "test_cases": []}, "returns no result table and changes nothing"),
+    ],
+)
+def test_a_solution_that_a_result_test_cannot_judge(
+    scorer: ExecutionScorer, fields: dict[str, object], remedy: str
+) -> None:
+    with pytest.raises(GoldError, match=remedy):
+        scorer.score(make_instance(**fields), [RIGHT])
+
+
 def test_many_threads_share_one_reference_run(templates: OneTemplate) -> None:
     with ReplicaPool(PoolConfig(workers=2)) as pool:
         scorer = ExecutionScorer(templates, pool)
