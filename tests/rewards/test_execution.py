@@ -53,6 +53,14 @@ def test_the_reward_is_the_share_of_passed_tests(scorer: ExecutionScorer) -> Non
     assert score.tests[3].reason == "with forbidden aggregate"
 
 
+@pytest.mark.parametrize(("passed", "total"), [(0, 5), (1, 5), (3, 5), (5, 5), (1, 1)])
+def test_the_share_of_tests_in_numbers(scorer: ExecutionScorer, passed: int, total: int) -> None:
+    tests = [{"kind": "feature", "required": ["where" if number >= passed else "select"]} for number in range(total)]
+    score = scorer.score(make_instance(test_cases=tests), [RIGHT])
+    assert (score.passed, score.total, score.solved) == (passed, total, passed == total)
+    assert score.reward == pytest.approx(passed / total)
+
+
 @pytest.mark.parametrize("prediction", [[], [""], ["  "], ["-- SELECT 3"], [";"], ["/* 3 */", ";"]])
 def test_an_empty_prediction_scores_zero(scorer: ExecutionScorer, prediction: list[str]) -> None:
     score = scorer.score(make_instance(), prediction)

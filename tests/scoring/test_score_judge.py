@@ -241,6 +241,19 @@ def test_compat_fails_an_instance_whose_issue_passes(judge_in: JudgeIn) -> None:
     assert "issue SQL passes" in verdict.reason
 
 
+def test_compat_gives_issue_and_prediction_a_fresh_database_each(judge_in: JudgeIn) -> None:
+    counts = PythonTest(source="def test_case(p, s, d, conn): assert execute_queries(p, d, conn)[0] == [(4,)]")
+    instance = task(
+        "SELECT count(*) FROM item",
+        preprocess_sql=("DELETE FROM item WHERE id = 1",),
+        issue_sql=("DELETE FROM item",),
+        test_cases=(counts,),
+    )
+    for _ in range(2):
+        verdict = judge_in("critic_compat").judge(instance, instance.sol_sql)
+        assert (verdict.verdict, verdict.strict) == (1, 1), verdict.reason
+
+
 @pytest.mark.parametrize(
     ("test", "pred", "passes"),
     [
