@@ -7,6 +7,7 @@ folder has cost.
 
 from __future__ import annotations
 
+import asyncio
 import json
 import os
 import threading
@@ -23,9 +24,10 @@ from birdrl.files import canonical_json, encodable, read_json, sha256_text, writ
 from birdrl.params import EndpointParams
 
 if TYPE_CHECKING:
-    from openai import OpenAI
+    from openai import AsyncOpenAI
 
 Answer = TypeVar("Answer", bound=BaseModel)
+LONGEST_PAUSE_S = 60.0  # before another try; a server may ask for longer, which then counts as a failure
 _SHOWN = 300  # characters of a foreign answer in a message
 
 
@@ -83,7 +85,7 @@ class Endpoint:
         self._lock = threading.Lock()
         self._answered = threading.Condition(self._lock)
         self._asking: dict[str, threading.Lock] = {}
-        self._client: OpenAI | None = None
+        self._connection: tuple[AsyncOpenAI, asyncio.AbstractEventLoop] | None = None
         self._reserved = 0  # tokens that the questions on their way can cost
         self._counted: set[str] = set()
         self.requests = 0
@@ -92,13 +94,14 @@ class Endpoint:
         self._count_kept()
 
     def ask(self, messages: Sequence[dict[str, str]], form: type[Answer]) -> Answer | None:
-        """The answer in the given form; None, and counted in `unparsable`, when what came back is not of that form.
+        """The answer in the given form; None, and counted in `unparsable`, when what came back is not of that form: a
+        number written as a text, say, is none.
 
         Raises InfraError when the endpoint cannot be reached or refuses, or when the budget is used up.
         """
         text = self._text(messages, form)
         try:
-            return form.model_validate_json(_json_part(text))
+            return form.model_validate_json(_json_part(text), strict=True)
         except ValidationError:
             with self._lock:
                 self.unparsable += 1
@@ -167,11 +170,16 @@ class Endpoint:
 
     def _send(self, request: dict[str, Any]) -> tuple[str, int]:
         """(answer, tokens of question and answer)"""
-        client = self._connect()
+        client, loop = self._connect()
         from openai import OpenAIError
 
         try:
-            body = client.chat.completions.with_raw_response.create(**request).text
+            body = asyncio.run_coroutine_threadsafe(self._body(client, request), loop).result()
+        except TimeoutError:
+            raise InfraError(
+                f"{self.params.url}, model {self.params.model!r}: timed out: no whole answer in {self._limit:g} s; "
+                "check the server, or raise endpoint.timeout_s"
+            ) from None
         except OpenAIError as error:
             # Without the chain of causes: a traceback would show headers, and with them the key.
             cause = f" ({error.__cause__})" if error.__cause__ else ""
@@ -199,21 +207,38 @@ class Endpoint:
     def _without_key(self, text: str) -> str:
         return text.replace(self._key, "***") if self._key else text
 
-    def _connect(self) -> OpenAI:
-        """The client, made once; its retries wait 0.5 s and longer, or as long as the server asks."""
+    @property
+    def _limit(self) -> float:
+        """Seconds for all tries of one question and the pauses between them."""
+        return self.params.timeout_s * (self.params.retries + 1) + LONGEST_PAUSE_S * self.params.retries
+
+    async def _body(self, client: AsyncOpenAI, request: dict[str, Any]) -> str:
+        """What the server answers. The client's own limit is on silence: a server that sends a byte now and then never
+        reaches it."""
+        async with asyncio.timeout(self._limit):
+            return (await client.chat.completions.with_raw_response.create(**request)).text
+
+    def _connect(self) -> tuple[AsyncOpenAI, asyncio.AbstractEventLoop]:
+        """The client and the loop it runs in, made once: only there can a whole request be stopped.
+
+        The client's retries wait 0.5 s and longer, or as long as the server asks.
+        """
         with self._lock:
-            if self._client is None:
+            if self._connection is None:
                 try:
-                    from openai import OpenAI
+                    from openai import AsyncOpenAI
                 except ImportError as error:
                     raise InputError("asking a language model needs the package openai: pip install openai") from error
-                self._client = OpenAI(
+                client = AsyncOpenAI(
                     base_url=self.params.url,
                     api_key=self._key or "none",
                     timeout=self.params.timeout_s,
                     max_retries=self.params.retries,
                 )
-            return self._client
+                loop = asyncio.new_event_loop()
+                threading.Thread(target=loop.run_forever, name="birdrl-endpoint", daemon=True).start()
+                self._connection = client, loop
+            return self._connection
 
 
 def _kept(file: Path) -> _Kept:

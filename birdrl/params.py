@@ -53,7 +53,11 @@ class EndpointParams(Section):
     )
     temperature: float = Field(0.0, ge=0, description="Sampling temperature of answers.")
     max_tokens: int = Field(512, ge=1, description="Tokens of one answer.")
-    timeout_s: float = Field(60.0, gt=0, description="Time limit of one request, seconds.")
+    timeout_s: float = Field(
+        60.0,
+        gt=0,
+        description="Seconds without a byte that end a try; a question has as many for each try, and a minute a pause.",
+    )
     retries: int = Field(5, ge=0, description="Further tries, with growing pauses, after a failed request.")
     structured: Literal["json_schema", "json_object", "text"] = Field(
         "json_schema", description="How the endpoint is held to JSON: by schema, to any object, by the prompt alone."

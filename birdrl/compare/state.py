@@ -18,6 +18,7 @@ from birdrl.sql.compare import canonical
 from birdrl.sql.lease import Lease
 from birdrl.sql.results import StatementResult
 
+STATE_PATIENCE = 10.0  # reading a state may take this many times what the wanted one took: machines vary
 _CHUNK_ROWS = 5_000  # read at a time: one answer stays far below a session's limits
 _OBJECTS = "SELECT type, name, tbl_name, sql FROM sqlite_master WHERE name NOT LIKE 'sqlite\\_%' ESCAPE '\\'"
 
@@ -76,6 +77,19 @@ def read_state(lease: Lease, limit_s: float, like: DatabaseState | None = None) 
     parts.update({("indexes", name): _text_digest(sorted(found)) for name, found in indexed.items()})
     parts.update({("triggers", name): _text_digest(sorted(found)) for name, found in triggered.items()})
     return DatabaseState(parts, time.monotonic() - start)
+
+
+def state_difference(lease: Lease, limit_s: float, wanted: DatabaseState) -> str:
+    """What differs between the state that a prediction leaves and the gold's, in words; empty for equal states.
+
+    What the prediction made, a view say, is its own: reading it may take `limit_s` seconds, or not much longer than the
+    gold's state took.
+    """
+    try:
+        found = read_state(lease, max(limit_s, STATE_PATIENCE * wanted.seconds), wanted).difference(wanted)
+    except UnreadableStateError as error:
+        found = str(error)
+    return f"another state afterwards: {found}" if found else ""
 
 
 class _Reader:

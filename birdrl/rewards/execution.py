@@ -11,10 +11,11 @@ import re
 import threading
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import Any, Protocol
 
+from birdrl.compare.state import state_difference
 from birdrl.compare.syntax import without_output_rounds
 from birdrl.errors import GoldError, InfraError
 from birdrl.files import canonical_json
@@ -149,7 +150,8 @@ class ExecutionScorer:
         """Run `pred_sql` once per distinct setup and judge every test.
 
         Order on either side: fresh replica, the test's setup_sql, preprocess_sql, then the solution. A
-        prediction that does not run on the unperturbed database scores 0, whatever the tests say. Raises
+        prediction that does not run on the unperturbed database scores 0, whatever the tests say. An instance
+        without tests has one: the result, and the whole state afterwards where the solution writes. Raises
         GoldError when the reference or a test does not work, InfraError when the machinery fails.
         """
         tests: list[TestCase] = list(instance.test_cases) or [ResultTest()]
@@ -226,10 +228,16 @@ class ExecutionScorer:
     ) -> str:
         """Why a test fails, empty if it passes."""
         if isinstance(test, ResultTest):
+            if gold.state is not None:
+                limit = self._pool.config.statement_timeout_s * SCRIPT_FACTOR
+                if difference := state_difference(lease, limit, gold.state):
+                    return difference
+            if gold.table is None:
+                return ""
             table = last_table(results)
             if table is None:
                 return "the prediction returns no result table"
-            same = gold.table is not None and tables_equal(table, gold.table, ordered=test.ordered)
+            same = tables_equal(table, gold.table, ordered=test.ordered)
             return "" if same else "another result than the solution's"
         if isinstance(test, StateTest):
             probe = last_table(self.gold.patient(lease, test.probe_sql))
@@ -283,18 +291,22 @@ class ExecutionScorer:
 
     def _gold(self, instance: Scorable, setup: tuple[str, ...], group: dict[int, TestCase]) -> Gold:
         probes = sorted({test.probe_sql for test in group.values() if isinstance(test, StateTest)})
-        gold = self.gold.get(
-            Reference(
-                instance.instance_id,
-                instance.db_id,
-                tuple(instance.sol_sql),
-                setup,
-                tuple(instance.preprocess_sql),
-                tuple(probes),
-            )
+        reference = Reference(
+            instance.instance_id,
+            instance.db_id,
+            tuple(instance.sol_sql),
+            setup,
+            tuple(instance.preprocess_sql),
+            tuple(probes),
         )
-        if gold.table is None and any(isinstance(test, ResultTest) for test in group.values()):
-            raise GoldError(f"{instance.instance_id}: a result test, but the solution returns no result table")
+        gold = self.gold.get(reference)
+        if not instance.test_cases and gold.writes:
+            gold = self.gold.get(replace(reference, with_state=True))
+        if gold.table is None and gold.state is None and any(isinstance(test, ResultTest) for test in group.values()):
+            raise GoldError(
+                f"{instance.instance_id}: a result test, but the solution returns no result table"
+                + ("; ask for the state after it by a state test" if gold.writes else " and changes nothing")
+            )
         return gold
 
 

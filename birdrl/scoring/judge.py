@@ -10,7 +10,7 @@ from typing import Literal
 import apsw
 
 from birdrl.compare.modes import Mode, counted_statements
-from birdrl.compare.state import DatabaseState, UnreadableStateError, read_state
+from birdrl.compare.state import DatabaseState, state_difference
 from birdrl.compare.table import ResultTable
 from birdrl.errors import GoldError, InfraError
 from birdrl.gym.instance import PythonTest
@@ -22,7 +22,6 @@ from birdrl.sql.policy import LIMITS
 from birdrl.sql.pool import ReplicaPool, unique_trajectory_id
 from birdrl.sql.results import PolicySqlError, StatementResult
 
-STATE_PATIENCE = 10.0  # reading the state after a prediction may take this many times the gold's: machines vary
 MAX_CHARS = LIMITS[apsw.SQLITE_LIMIT_SQL_LENGTH]  # of a prediction, as for one statement everywhere
 
 
@@ -184,13 +183,7 @@ class Judge:
             if not results or wanted is None:
                 return results, writes, ""
             lease.reopen()
-            # What the prediction made, a view say, is its own: reading it may not take much longer than the gold's.
-            patience = max(limit * SCRIPT_FACTOR, STATE_PATIENCE * wanted.seconds)
-            try:
-                difference = read_state(lease, patience, wanted).difference(wanted)
-            except UnreadableStateError as error:
-                return results, writes, f"another state afterwards: {error}"
-            return results, writes, f"another state afterwards: {difference}" if difference else ""
+            return results, writes, state_difference(lease, limit * SCRIPT_FACTOR, wanted)
 
     def _prepare(self, lease: Lease, task: Task, setup: tuple[str, ...] = ()) -> None:
         for sql in (*setup, *task.preprocess_sql):

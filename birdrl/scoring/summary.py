@@ -92,8 +92,8 @@ def text(summary: Mapping[str, Any]) -> str:
     ]
     if "r_ves" in summary:
         lines.append(f"R-VES {summary['r_ves']:.2f}")
-    for name, value in summary.get("trials", {}).items():
-        lines.append(f"{name} {100 * value:.2f} %" if isinstance(value, float) else f"{name} {value}")
+    if "trials" in summary:
+        lines += _shown_trials(summary["trials"])
     lines.append("statuses: " + ", ".join(f"{count} {name}" for name, count in summary["statuses"].items()))
     if summary["not_measured"]:
         lines.append(f"no further metrics for {', '.join(summary['not_measured'])}: the machinery failed")
@@ -109,13 +109,14 @@ def text(summary: Mapping[str, Any]) -> str:
 
 
 def _trials(rows: Sequence[Row]) -> dict[str, Any]:
-    """Mean over trials, pass@k at powers of two, and the vote. Over instances whose answers were all judged."""
+    """Mean over trials, pass@k at powers of two up to the fewest answers of an instance, and the vote; over the answers
+    that were judged."""
     by_instance: dict[str, list[Row]] = {}
     for row in rows:
         by_instance.setdefault(row["id"], []).append(row)
     counts = [(len(group), sum(row["verdict"] for row in group)) for group in by_instance.values()]
-    fewest = min((n for n, _ in counts), default=0)
-    found: dict[str, Any] = {"answers per instance": fewest}
+    fewest, most = min((n for n, _ in counts), default=0), max((n for n, _ in counts), default=0)
+    found: dict[str, Any] = {"answers per instance": fewest, "most answers per instance": most}
     if fewest:
         found["mean of trials"] = fmean(c / n for n, c in counts)
         k = 1
@@ -161,6 +162,14 @@ def _shown(rate: Mapping[str, Any]) -> str:
         return "nothing judged"
     low, high = rate["interval"]
     return f"{rate['right']} of {rate['n']} right, {100 * rate['accuracy']:.2f} % [{100 * low:.1f}, {100 * high:.1f}]"
+
+
+def _shown_trials(trials: Mapping[str, Any]) -> list[str]:
+    (name, fewest), (_, most), *shares = trials.items()
+    return [
+        f"{name} {fewest}" + (f" to {most}" if most > fewest else ""),
+        *(f"{share} {100 * value:.2f} %" if value is not None else f"{share} -" for share, value in shares),
+    ]
 
 
 def _shown_mean(value: Mapping[str, Any]) -> str:

@@ -79,6 +79,7 @@ A1, A2, B1 = ("a", 1), ("a", 2), ("b", 1)
         (table(A1, B1), table(B1, A1), set(ALL)),
         (table(A1, A1, B1), table(A1, B1), {"bird", "critic_compat"}),
         (table(A1, A1, B1), table(A1, B1, B1), {"bird", "critic_compat"}),
+        (table((1,), (1,)), table((1,)), {"bird", "critic_compat"}),
         (table((1, "a")), table(("a", 1)), {"spider"}),
         (table(A1), table(("a", 1, 1)), set()),
         (table(A1), table(A1, B1), set()),
@@ -95,6 +96,7 @@ def test_rows_and_columns(pred: ResultTable, gold: ResultTable, equal_in: set[st
 
 def test_a_list_where_order_counts() -> None:
     ascending, descending = table((1,), (2,)), table((2,), (1,))
+    assert all(says(mode, descending, ascending) for mode in ALL)
     for mode in ("ordered", "spider", "critic_compat", "critic_strict"):
         assert not says(mode, descending, ascending, ordered=True)
         assert says(mode, ascending, ascending, ordered=True)

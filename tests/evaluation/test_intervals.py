@@ -17,6 +17,13 @@ def test_known_values(successes: int, trials: int, low: float, high: float):
     assert wilson(successes, trials) == pytest.approx((low, high), abs=1e-5)
 
 
+@pytest.mark.parametrize(("share", "trials", "points"), [(0.64, 1534, 2.4), (0.44, 500, 4.4)])
+def test_how_sure_a_benchmark_is(share: float, trials: int, points: float):
+    """BIRD's development set and BIRD-CRITIC, at accuracies that were published."""
+    low, high = wilson(round(share * trials), trials)
+    assert 100 * (high - low) / 2 == pytest.approx(points, abs=0.06)
+
+
 @given(st.integers(1, 500).flatmap(lambda n: st.tuples(st.integers(0, n), st.just(n))))
 def test_it_holds_the_share_and_stays_in_range(counts: tuple[int, int]):
     low, high = wilson(*counts)

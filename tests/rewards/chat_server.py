@@ -6,8 +6,9 @@ import json
 import threading
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from typing import Any
+from typing import Any, Literal
 
 Reply = str | int | float | tuple[int, str] | None
 
@@ -16,10 +17,13 @@ class ChatServer:
     """Each request takes the next reply; the last one is repeated.
 
     A text is the assistant's message, None a message without content, a number an HTTP status, a pair (status, body)
-    a whole response, a float seconds to sleep before answering "late".
+    a whole response, a float seconds to sleep before answering "late". With a `pause`, a response comes byte by byte,
+    so many seconds apart: from its first byte on, or from that of its content.
     """
 
-    def __init__(self, *script: Reply, usage: int | None = 10) -> None:
+    def __init__(
+        self, *script: Reply, usage: int | None = 10, pause: float = 0.0, from_byte: Literal["head", "content"] = "head"
+    ) -> None:
         self.script, self.usage = list(script), usage
         self.requests: list[dict[str, Any]] = []
         self.headers: list[dict[str, str]] = []
@@ -31,11 +35,15 @@ class ChatServer:
                 body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
                 status, text = outer.answer(self.path, body, {k.lower(): v for k, v in self.headers.items()})
                 data = text.encode()
-                self.send_response(status)
-                self.send_header("Content-Type", "application/json" if text.startswith("{") else "text/html")
-                self.send_header("Content-Length", str(len(data)))
-                self.end_headers()
-                self.wfile.write(data)
+                kind = "application/json" if text.startswith("{") else "text/html"
+                head = f"HTTP/1.0 {status} .\r\nContent-Type: {kind}\r\nContent-Length: {len(data)}\r\n\r\n".encode()
+                whole = head + data
+                quick = 0 if pause and from_byte == "head" else len(head) if pause else len(whole)
+                self.wfile.write(whole[:quick])
+                with suppress(ConnectionError):  # the client has had enough
+                    for byte in whole[quick:]:
+                        time.sleep(pause)
+                        self.wfile.write(bytes([byte]))
 
             def log_message(self, *_: Any) -> None:
                 pass

@@ -65,6 +65,17 @@ def test_the_symmetric_preset_only_costs_its_turns_in_a_cycle() -> None:
     assert reward([0, 1, 0]) < reward([0, 1, 0], SYMMETRIC)
 
 
+def test_without_a_start_and_a_cost_the_anchors_do_not_hold() -> None:
+    """The plain sum over transitions, which the configuration refuses, is not what the paper reports."""
+    plain = ASTRA.model_copy(update={"virtual_start": False, "step_cost": 0.0})
+    assert [reward(s, plain) for s in ([0, 0], [1, 0], [0, 1], [1, 1], [1])] == [0, -1.5, 1, 0, 0]
+
+
+def test_a_fall_weighs_more_than_a_rise() -> None:
+    assert ASTRA.up < -ASTRA.down
+    assert SYMMETRIC.up == -SYMMETRIC.down
+
+
 def shape(scores: tuple[float, ...]) -> str:
     first, second = ((b > a) - (b < a) for a, b in itertools.pairwise(scores))
     names = {
@@ -124,6 +135,33 @@ def test_no_closed_cycle_pays(path: list[float], start: float) -> None:
     assert reward(cycle) < reward([start])
     moved = max(abs(score - start) for score in path)
     assert reward(cycle, CONST) < reward([start], CONST) + (1e-9 if moved < 1e-6 else 0.0)
+
+
+@SOME
+@given(st.lists(SCORES, min_size=1, max_size=6), SCORES)
+def test_what_a_closed_cycle_earns(path: list[float], start: float) -> None:
+    """Without a dead zone half of its rise is lost, beside its turns; nothing is where both entries are equal."""
+    levels = [start, *path, start]
+    rise = sum(max(after - before, 0.0) for before, after in itertools.pairwise(levels))
+    for down, lost in ((-1.5, 0.5), (-1.0, 0.0)):
+        exact = preset("astra", tau=0.0, down=down)
+        assert reward(levels, exact) - reward([start], exact) == pytest.approx(-lost * rise - 0.05 * (len(path) + 1))
+
+
+@SOME
+@given(SCORES, SCORES, SCORES)
+def test_in_three_turns_two_thirds_of_a_dead_zone_are_cost_enough(a: float, b: float, start: float) -> None:
+    """Which only a limit of three turns makes so; the configuration asks for what holds with any number."""
+    short = ASTRA.model_copy(update={"step_cost": 1.001 * 2 / 3 * ASTRA.tau})
+    assert reward([start, a, b, start], short) < reward([start], short)
+
+
+def test_where_two_thirds_of_a_dead_zone_are_not_enough() -> None:
+    falls = [1 - 0.0499 * fall for fall in range(5)]
+    short = ASTRA.model_copy(update={"step_cost": 1.001 * 2 / 3 * ASTRA.tau})
+    assert reward([*falls, 1.0], short) > reward([1.0], short), "in five turns"
+    less = ASTRA.model_copy(update={"step_cost": 0.99 * 2 / 3 * ASTRA.tau})
+    assert reward([*falls[:3], 1.0], less) > reward([1.0], less), "a little less, in three"
 
 
 @SOME

@@ -76,6 +76,12 @@ def test_a_run_refuses_weights_that_beat_a_test() -> None:
     check_gate(RewardParams.model_validate(partial), [make_instance()])
     check_gate(RewardParams.model_validate({**partial, "partial": {"executable": 0.05}}), [instance])
     check_gate(RewardParams.model_validate({}), [instance])
+    endpoint = {"url": "http://127.0.0.1:9/v1", "model": "m"}
+    for name, weight in (("judge", "weight"), ("rubric", "bugs")):
+        asked = {"preset": f"bird_rl_{name}", "endpoint": endpoint}
+        with pytest.raises(InputError, match=rf"reward\.{name}: its weights allow 0\.2 "):
+            check_gate(RewardParams.model_validate(asked), [instance])
+        check_gate(RewardParams.model_validate({**asked, name: {weight: 0.05}}), [instance])
 
 
 # --- what SQL names

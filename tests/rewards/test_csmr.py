@@ -45,7 +45,7 @@ PAPER = params()
 def test_worked_examples(prediction: list[Any], gold: StatementResult, matched: int, reward: float) -> None:
     score = csmr(table(prediction), gold, PAPER)
     assert score.reward == pytest.approx(reward, abs=1e-6)
-    assert score.matched == matched
+    assert (score.matched, score.predicted, score.gold) == (matched, len(prediction[0]), len(gold.columns))
     assert score.perfect == (reward == 1.0)
 
 
@@ -92,7 +92,8 @@ def test_tables_without_rows() -> None:
 
 @pytest.mark.parametrize("prediction", [None, FAILED, StatementResult("UPDATE", "ok", rows_changed=3)])
 def test_no_table_earns_nothing(prediction: StatementResult | None) -> None:
-    assert csmr(prediction, G2, PAPER).reward == 0.0
+    for gold in (G2, table([], 2)):
+        assert csmr(prediction, gold, PAPER).reward == 0.0
 
 
 def test_a_table_that_was_cut_off_is_not_compared() -> None:

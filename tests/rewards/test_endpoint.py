@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
+import time
 import traceback
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -26,7 +28,7 @@ GRADES = json.dumps({"trajectory": 3, "solution": 6, "reason": "close"})
 @pytest.fixture
 def serve() -> Iterator[ServerFactory]:
     with ExitStack() as stack:
-        yield lambda *script, usage=10: stack.enter_context(ChatServer(*script, usage=usage))
+        yield lambda *script, **more: stack.enter_context(ChatServer(*script, **more))
 
 
 def endpoint(server: ChatServer, folder: Path, **values: Any) -> Endpoint:
@@ -63,6 +65,9 @@ def test_endpoints_without_schemas(serve: ServerFactory, tmp_path: Path, structu
         '{"trajectory": 6, "solution": 1, "reason": ""}', '{"trajectory": 1, "solution": -1, "reason": ""}',
         '{"trajectory": "five", "solution": 1, "reason": ""}', '{"trajectory": NaN, "solution": 1, "reason": ""}',
         '{"trajectory": 1, "solution": 1, "reason": "", "bonus": 9}',
+        '{"trajectory": 5, "solution": "9", "reason": ""}', '{"trajectory": true, "solution": 9, "reason": ""}',
+        '{"trajectory": 5, "solution": [9], "reason": ""}', '{"trajectory": 5, "solution": null, "reason": ""}',
+        '{"trajectory": 5, "solution": 9, "reason": 1}',
     ],
 )  # fmt: skip
 def test_an_unusable_answer_is_none_and_counted(serve: ServerFactory, tmp_path: Path, text: str | None) -> None:
@@ -122,6 +127,31 @@ def test_a_server_that_hangs_or_is_gone_is_infra(serve: ServerFactory, tmp_path:
     gone = endpoint(server, tmp_path, url="http://127.0.0.1:1/v1", retries=0)
     with pytest.raises(InfraError, match="check the server"):
         gone.ask(QUESTION, Grades)
+
+
+@pytest.mark.parametrize("slow_from", ["head", "content"])
+def test_a_server_that_sends_a_byte_now_and_then_is_infra(serve: ServerFactory, tmp_path: Path, slow_from: str) -> None:
+    """It is never silent for as long as `timeout_s`, and would take ten seconds for its answer."""
+    server = serve(GRADES + " " * 1_000, pause=0.01, from_byte=slow_from)
+    start = time.monotonic()
+    with pytest.raises(InfraError, match=r"timed out: no whole answer in 0\.3 s"):
+        endpoint(server, tmp_path, timeout_s=0.3, retries=0).ask(QUESTION, Grades)
+    assert time.monotonic() - start < 5
+    assert not list(tmp_path.rglob("*.json"))
+
+
+def test_a_slow_answer_in_time_counts(serve: ServerFactory, tmp_path: Path) -> None:
+    server = serve(GRADES, pause=0.001)
+    assert endpoint(server, tmp_path).ask(QUESTION, Grades) is not None
+
+
+def test_it_may_be_asked_where_an_event_loop_runs(serve: ServerFactory, tmp_path: Path) -> None:
+    """As in a notebook."""
+
+    async def cell() -> Grades | None:
+        return endpoint(serve(GRADES), tmp_path).ask(QUESTION, Grades)
+
+    assert asyncio.run(cell()) is not None
 
 
 def test_the_budget_ends_the_questions_not_the_known_answers(serve: ServerFactory, tmp_path: Path) -> None:

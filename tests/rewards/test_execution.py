@@ -53,6 +53,14 @@ def test_the_reward_is_the_share_of_passed_tests(scorer: ExecutionScorer) -> Non
     assert score.tests[3].reason == "with forbidden aggregate"
 
 
+@pytest.mark.parametrize(("passed", "total"), [(0, 5), (1, 5), (3, 5), (5, 5), (1, 1)])
+def test_the_share_of_tests_in_numbers(scorer: ExecutionScorer, passed: int, total: int) -> None:
+    tests = [{"kind": "feature", "required": ["where" if number >= passed else "select"]} for number in range(total)]
+    score = scorer.score(make_instance(test_cases=tests), [RIGHT])
+    assert (score.passed, score.total, score.solved) == (passed, total, passed == total)
+    assert score.reward == pytest.approx(passed / total)
+
+
 @pytest.mark.parametrize("prediction", [[], [""], ["  "], ["-- SELECT 3"], [";"], ["/* 3 */", ";"]])
 def test_an_empty_prediction_scores_zero(scorer: ExecutionScorer, prediction: list[str]) -> None:
     score = scorer.score(make_instance(), prediction)
@@ -213,6 +221,32 @@ def test_an_instance_without_tests_compares_results(scorer: ExecutionScorer) -> 
     instance = make_instance(test_cases=[])
     assert scorer.score(instance, [RIGHT]).reward == 1.0
     assert scorer.score(instance, ["SELECT 4"]).reward == 0.0
+
+
+def test_an_instance_without_tests_whose_solution_writes_compares_states(scorer: ExecutionScorer) -> None:
+    instance = make_instance(test_cases=[], sol_sql=["UPDATE item SET stock = 0 WHERE price IS NULL"])
+    assert scorer.score(instance, ["UPDATE item SET stock = 0 WHERE id = 4"]).solved
+    wrong = scorer.score(instance, ["UPDATE item SET stock = 0"])
+    assert (wrong.reward, wrong.blame) == (0.0, Blame.POLICY)
+    assert "another state afterwards: rows of table item" in wrong.reason
+    assert scorer.score(instance, [RIGHT]).reward == 0.0
+    both = make_instance(test_cases=[], sol_sql=["DELETE FROM item WHERE id = 1", "SELECT count(*) FROM item"])
+    assert scorer.score(both, both.sol_sql).solved
+    assert scorer.score(both, ["SELECT 3"]).reward == scorer.score(both, [both.sol_sql[0], "SELECT 4"]).reward == 0.0
+
+
+@pytest.mark.parametrize(
+    ("fields", "remedy"),
+    [
+        ({"sol_sql": ["DELETE FROM item"]}, "ask for the state after it by a state test"),
+        ({"sol_sql": ["PRAGMA synchronous"], "test_cases": []}, "returns no result table and changes nothing"),
+    ],
+)
+def test_a_solution_that_a_result_test_cannot_judge(
+    scorer: ExecutionScorer, fields: dict[str, object], remedy: str
+) -> None:
+    with pytest.raises(GoldError, match=remedy):
+        scorer.score(make_instance(**fields), [RIGHT])
 
 
 def test_many_threads_share_one_reference_run(templates: OneTemplate) -> None:

@@ -26,14 +26,16 @@ ODD_INDEX = 'CREATE INDEX "a b" ON item(name)'
 STRICT_MODES = ("multiset", "critic_strict")
 
 
+@pytest.fixture(scope="module")
+def scorer(databases: DatabaseFolder, pool: ReplicaPool) -> ExecutionScorer:
+    return ExecutionScorer(databases, pool)
+
+
 def task(*gold: str, **fields: object) -> Task:
     return Task("q", "shop", gold, **fields)
 
 
-@pytest.mark.parametrize("mode", STRICT_MODES)
-@pytest.mark.parametrize(
-    ("gold", "pred", "right"),
-    [
+CASES = [
         (["UPDATE item SET stock = 1 WHERE id = 2"], ["UPDATE item SET stock = stock + 1 WHERE name = 'nut'"], True),
         (["UPDATE item SET stock = 1 WHERE id = 2"], ["UPDATE item SET stock = 2 WHERE id = 2"], False),
         (["DELETE FROM item WHERE id = 1"], ["DELETE FROM item WHERE name = 'bolt'"], True),
@@ -62,11 +64,23 @@ def task(*gold: str, **fields: object) -> Task:
         (["DELETE FROM item WHERE id = 1 RETURNING name"], ["DELETE FROM item WHERE id = 1 RETURNING name"], True),
         (["SELECT count(*) FROM item"], ["SELECT count(*) FROM item; DELETE FROM item"], False),
         (["SELECT count(*) FROM item"], ["BEGIN; SELECT count(*) FROM item; COMMIT"], True),
-    ],
-)  # fmt: skip
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize("mode", STRICT_MODES)
+@pytest.mark.parametrize(("gold", "pred", "right"), CASES)
 def test_results_and_states(mode: str, gold: list[str], pred: list[str], right: bool, judge_in: JudgeIn) -> None:
     verdict = judge_in(mode).judge(task(*gold), pred)
     assert verdict.verdict == int(right), verdict.reason
+
+
+@pytest.mark.parametrize(("gold", "pred", "right"), [case for case in CASES if not case[0][0].startswith("SELECT")])
+def test_the_reward_judges_an_answer_to_a_gold_that_writes_alike(
+    gold: list[str], pred: list[str], right: bool, scorer: ExecutionScorer
+) -> None:
+    score = scorer.score(task(*gold), pred)
+    assert score.reward == int(right), score.reason
+    assert scorer.score(task(*gold), ["SELEC"]).reward == 0
 
 
 UNSTOPPABLE = "instr(hex(zeroblob(499000)), hex(zeroblob(240000)) || '1')"
@@ -85,12 +99,16 @@ ENDLESS = "WITH RECURSIVE r(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM r) SELEC
     ],
 )  # fmt: skip
 def test_a_state_that_cannot_be_read_is_the_predictions_own(
-    gold: list[str], pred: list[str], reason: str, judge_in: JudgeIn
+    gold: list[str], pred: list[str], reason: str, judge_in: JudgeIn, scorer: ExecutionScorer
 ) -> None:
     start = time.monotonic()
     verdict = judge_in("multiset").judge(task(*gold), pred)
     assert (verdict.verdict, verdict.blame) == (0, "policy")
     assert reason in verdict.reason
+    if not gold[0].startswith("SELECT"):
+        score = scorer.score(task(*gold), pred)
+        assert (score.reward, score.blame) == (0.0, "policy")
+        assert reason in score.reason
     assert time.monotonic() - start < 30  # without a limit of its own it would not end
 
 
@@ -221,6 +239,19 @@ def test_compat_fails_an_instance_whose_issue_passes(judge_in: JudgeIn) -> None:
     verdict = judge_in("critic_compat").judge(passes, ["SELECT 1"])
     assert (verdict.verdict, verdict.strict) == (0, 1)
     assert "issue SQL passes" in verdict.reason
+
+
+def test_compat_gives_issue_and_prediction_a_fresh_database_each(judge_in: JudgeIn) -> None:
+    counts = PythonTest(source="def test_case(p, s, d, conn): assert execute_queries(p, d, conn)[0] == [(4,)]")
+    instance = task(
+        "SELECT count(*) FROM item",
+        preprocess_sql=("DELETE FROM item WHERE id = 1",),
+        issue_sql=("DELETE FROM item",),
+        test_cases=(counts,),
+    )
+    for _ in range(2):
+        verdict = judge_in("critic_compat").judge(instance, instance.sol_sql)
+        assert (verdict.verdict, verdict.strict) == (1, 1), verdict.reason
 
 
 @pytest.mark.parametrize(

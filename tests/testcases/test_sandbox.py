@@ -212,6 +212,9 @@ def test_neither_side_touches_the_other(sandbox: TestSandbox, template: Path) ->
         ("SELECT c FROM t WHERE 0", "SELECT c FROM t WHERE 0", ([], []), {}, (False, False)),
         ("SELECT c FROM t WHERE 0", "SELECT c FROM t WHERE 0", ([], []), {"empty_matches": True}, (True, False)),
         ("SELECT COUNT(*) FROM (SELECT DISTINCT b IS NULL FROM t)", "SELECT 1", ([(1,)], [(1,)]), {}, (True, False)),
+        ("SELECT 0.004", "SELECT 0.0", ([(0.0,)], [(0.0,)]), {}, (False, True)),
+        ("UPDATE t SET c = 1", "UPDATE t SET c = 1", ([], []), {}, (False, False)),
+        ("SELECT '2024-01-02 03:04'", "SELECT '2024-01-02'", ([("2024-01-02",)],) * 2, {}, (False, False)),
     ],
 )  # fmt: skip
 def test_the_default_test_case(
@@ -235,6 +238,25 @@ def test_helpers_in_strict_read_the_syntax(sandbox: TestSandbox, template: Path)
         "assert pred_query_result == [(1.25,), (2.5,)]",
     )
     assert strict(sandbox, template, GOLD, checks).tests == ((True, ""),)
+
+
+@pytest.mark.parametrize("run", [strict, compat])
+def test_helpers_on_statements_of_the_tests_own(run: Any, sandbox: TestSandbox, template: Path) -> None:
+    checks = test_body(
+        "assert ex_base(['selec'], sol_sqls, db_path, conn) == ex_base(pred_sqls, ['selec'], db_path, conn) == 0",
+        "assert execute_queries(['SELECT 1', 'selec'], db_path, conn) == ([(1,)], True, False)",
+        "rows, conn = perform_query_on_sqlite_databases('SELECT 7', db_path, conn)",
+        "assert rows == [(7,)] and ex_base(pred_sqls, sol_sqls, db_path, conn) == 1",
+    )
+    assert run(sandbox, template, GOLD, checks).tests == ((True, ""),)
+
+
+def test_compat_does_not_see_what_comes_after_10000_rows(sandbox: TestSandbox, template: Path) -> None:
+    rows = "WITH RECURSIVE r(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM r LIMIT 10001) SELECT {} FROM r"
+    for first_wrong, passes in ((10_001, True), (10_000, False)):
+        pred = rows.format(f"CASE WHEN i >= {first_wrong} THEN 0 ELSE i END")
+        report = compat(sandbox, template, [pred], DEFAULT_TEST, sol=[rows.format("i")])
+        assert [passed for passed, _ in report.tests] == [passes], report
 
 
 def test_what_compat_reproduces(sandbox: TestSandbox, template: Path) -> None:

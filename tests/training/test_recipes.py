@@ -48,6 +48,7 @@ def test_reinforcement_configuration_is_valid(params: Params, tmp_path: Path, de
     actor = config.actor_rollout_ref.actor
     assert need_reference_policy(config)
     assert (actor.kl_loss_type, actor.clip_ratio, actor.ppo_micro_batch_size_per_gpu) == ("low_var_kl", 0.2, 4)
+    assert (actor.use_kl_loss, actor.kl_loss_coef) == (True, rl.kl_coef)
     assert config.actor_rollout_ref.rollout.name == ("hf_cpu" if device == "cpu" else "vllm")
     assert config.data.max_response_length == (200 if tools else 12)
 
