@@ -139,13 +139,14 @@ def parse_row(value: Mapping[str, Any], number: int, where: str) -> Row:
     place = f"{where} {number}"
     generation = "question" in value  # text-to-SQL: Spider's `query` is the SQL
     solution = _statements(value, ("sol_sql", "SQL", "query") if generation else ("sol_sql", "SQL"), place)
-    source = value.get("source")
+    own = value.get("birdrl")  # our fields in a public row (birdrl.formats)
+    source = own.get("source") if isinstance(own, dict) else value.get("source")
     return Row(
         number=number,
         instance_id=_text(value, ("instance_id", "question_id"), place, str(number)),
         db_id=_text(value, ("db_id", "selected_database"), place),
         text=_text(value, ("question",) if generation else ("query",), place),
-        sql=_statements(value, ("issue_sql",), place) or solution,
+        sql=_statements(value, ("issue_sql", "error_sql"), place) or solution,
         solution=solution,
         preprocess=_statements(value, ("preprocess_sql",), place),
         source=source_id({**value, **source} if isinstance(source, dict) else value),
