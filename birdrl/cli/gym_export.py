@@ -28,9 +28,9 @@ examples:
 
 FILE is birdrl's own form, or any file that `birdrl gym import` reads. Rows that were imported from the same format come
 out as they were, changes of yours included. What the format has no field for (bug record, difficulty, source) goes into
-one field more, `birdrl`, and comes back from there. Tests of birdrl's own kinds are written as objects, which `import` reads
-back; --python-tests writes the Python that public evaluators run, with the results to compare with computed on the
-databases.
+one field more, `birdrl`, and comes back from there. Tests of birdrl's own kinds are written as objects, which `import`
+reads back; --python-tests writes the Python that public evaluators run, with the results to compare with computed on
+the databases.
 
 exit status: 0 done, 2 wrong use or wrong input
 """

@@ -32,7 +32,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("gym", metavar="GYM", type=Path, help="folder of a gym, or a file of instances")
     parser.add_argument("--split", default="train", help="which file of a folder: train, eval or all (default: train)")
     parser.add_argument("--json", action="store_true", help="print everything as JSON")
-    parser.add_argument("--plots", metavar="DIR", type=Path, help="write lengths.png, features.png and domains.png")
+    parser.add_argument(
+        "--plots", metavar="DIR", type=Path, help="write shape.png, lengths.png, features.png, domains.png"
+    )
 
 
 def run(arguments: argparse.Namespace) -> int:

@@ -98,6 +98,24 @@ def test_an_advisory_suite_reports_but_does_not_stop(rows: Rows, context: Build)
     assert "shares (advisory)" in (ctx.root / "quality-history" / "index.html").read_text()
 
 
+def test_reports_that_are_alike_and_short_are_mentioned(rows: Rows, context: Build) -> None:
+    ctx = context(rows)
+    found = {}
+    for style in ("brief", "report"):
+        out = ctx.root / style
+        out.mkdir()
+        gym = ctx.params.gym.model_copy(update={"text_style": style})
+        run(StageContext(ctx.name, ctx.params.model_copy(update={"gym": gym}), ctx.root, out, ctx.work))
+        suites = {suite["name"]: suite for suite in json.loads((out / "summary.json").read_text())["suites"]}
+        assert suites["texts"]["hard"] is False
+        found[style] = {(failure["expectation"], failure["column"]) for failure in suites["texts"]["failed"]}
+    assert found["brief"] == set()
+    assert found["report"] == {
+        ("expect_column_proportion_of_unique_values_to_be_between", "wording"),
+        ("expect_column_mean_to_be_between", "query_tokens"),
+    }
+
+
 def test_every_broken_expectation_names_itself_and_its_rows(rows: Rows, context: Build) -> None:
     train, evaluation = rows["train"], rows["eval"]
     train[0]["category"] = "weird"
