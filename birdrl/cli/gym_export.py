@@ -8,6 +8,7 @@ from pathlib import Path
 
 from tqdm import tqdm
 
+from birdrl.cli._out import check_file
 from birdrl.errors import InputError
 from birdrl.formats import FORMATS, export_row, import_file
 from birdrl.formats.convert import Item
@@ -48,6 +49,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     form = named(arguments.format)
+    check_file(arguments.out, [arguments.file])
     read = import_file(arguments.file)
     if read.broken:
         raise InputError(f"{read.broken[0]}; {len(read.broken)} broken in all, nothing was written")

@@ -172,6 +172,8 @@ def _validated(model: type[Item], values: dict[str, Any], form: Format, holder: 
 def _to_ours(name: str, ours: str, value: Any) -> Any:
     """A public value in our form. Raises _BadField."""
     if ours in _SQL_LISTS:
+        if value is None and ours in ("preprocess_sql", "clean_up_sql"):
+            return []
         if isinstance(value, str):
             return [value] if value.strip() else []
         if isinstance(value, list) and all(isinstance(statement, str) for statement in value):

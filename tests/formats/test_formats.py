@@ -218,6 +218,17 @@ def test_a_broken_list_is_an_error_with_its_place(tmp_path):
         import_file(path)
 
 
+@pytest.mark.parametrize(
+    ("end", "message"),
+    [("", "line 3: the list does not end, the file is cut short"), ("]\n[1]", r"line 3: there is more behind .*\[1\]")],
+)
+def test_a_list_that_does_not_end_where_it_should_is_an_error(tmp_path, end, message):
+    path = tmp_path / "dev.json"
+    path.write_text(f"[{json.dumps(BIRD)},\n{json.dumps({**BIRD, 'question_id': 4})}\n{end}")
+    with pytest.raises(InputError, match=message):
+        import_file(path)
+
+
 def test_files_that_are_none_of_ours_are_named(tmp_path):
     with pytest.raises(InputError, match="no such file"):
         detect(tmp_path / "none.jsonl")
@@ -241,6 +252,32 @@ def test_gold_lines(tmp_path):
     form = FORMATS["spider-gold"]
     write_rows(tmp_path / "out.sql", form.container, [export_row(item, form) for item in result.items])
     assert (tmp_path / "out.sql").read_text() == "".join(f"{gold}\tshop\n" for gold in golds)
+
+
+def test_gold_lines_hold_each_query_on_one(tmp_path):
+    form, out = FORMATS["spider-gold"], tmp_path / "out.sql"
+
+    def written(*statements: str) -> str:
+        task = GenerationTask(instance_id="1", db_id="a", question="", sol_sql=list(statements))
+        write_rows(out, form.container, [export_row(task, form)])
+        return out.read_text()
+
+    assert written("SELECT a\r\n  FROM t\n") == "SELECT a FROM t\ta\n"
+    for broken, message in (
+        (["SELECT 'a\nb'"], "a comment or a literal goes over the end of a line"),
+        (["SELECT a -- all\nFROM t"], "a comment or a literal"),
+        ([], "no SQL, which gold lines need"),
+    ):
+        with pytest.raises(InputError, match=f"out.sql, row 1: {message}"):
+            written(*broken)
+    assert out.read_text() == "SELECT a FROM t\ta\n", "what was there before stays"
+
+
+def test_no_preprocess_sql_may_be_said_by_null(tmp_path):
+    row = {**SIX_GYM, "preprocess_sql": None, "clean_up_sql": None}
+    [item] = import_file(write(tmp_path / "a.jsonl", [row])).items
+    assert (item.preprocess_sql, item.clean_up_sql) == ([], [])
+    assert export_row(item, FORMATS["six-gym"]) == row
 
 
 FILES = [

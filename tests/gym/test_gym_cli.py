@@ -172,3 +172,34 @@ def test_import_sets_broken_rows_aside(capsys, tmp_path):
     assert len(read_instances(out)) == 1
     assert main(["gym", "import", str(path), "--out", str(out), "--format", "nope"]) == 2
     assert main(["gym", "export", str(path), "--format", "six-gym", "--out", str(out)]) == 2
+
+
+def test_what_is_read_is_not_written_over(built, capsys, tmp_path):
+    public = tmp_path / "public.jsonl"
+    row = {"instance_id": "a", "db_id": "d", "query": "?", "issue_sql": ["SELECT 1"]}
+    public.write_text(json.dumps(row) + "\n")
+    aside = tmp_path / "next.broken.jsonl"
+    aside.write_text(public.read_text())
+    for words in (
+        ["import", str(public), "--out", str(public)],
+        ["import", str(aside), "--out", str(tmp_path / "next.jsonl")],
+        ["export", str(public), "--format", "six-gym", "--out", str(public)],
+    ):
+        before = {path.name: path.read_bytes() for path in tmp_path.iterdir()}
+        assert main(["gym", *words]) == 2
+        assert "would be lost; name another file with --out" in capsys.readouterr().err
+        assert {path.name: path.read_bytes() for path in tmp_path.iterdir()} == before
+
+
+@pytest.mark.parametrize("place", ["", "file/deep/out.jsonl"])
+def test_a_place_that_cannot_be_written_is_told_first(built, capsys, tmp_path, place):
+    (tmp_path / "file").write_text("")
+    out, train = str(tmp_path / place), str(built[0] / "train.jsonl")
+    for words in (["import", train, "--out", out], ["export", train, "--format", "six-gym", "--out", out]):
+        assert main(["gym", *words]) == 2
+        said = capsys.readouterr()
+        assert f"{out}: " in said.err
+        assert "with --out" in said.err
+        assert said.out == ""
+    assert main(["gym", "stats", train, "--plots", str(tmp_path / "file")]) == 2
+    assert "a file; name a folder with --plots" in capsys.readouterr().err
