@@ -12,30 +12,25 @@ from birdrl.errors import InputError
 def check_file(out: Path, inputs: Iterable[Path], option: str = "--out") -> None:
     """Raise InputError unless a file can be written at `out` that is none of the files that are read."""
     if out.is_dir():
-        raise InputError(f"{out}: a folder; name a file with {option}")
-    if any(_same(out, path) for path in inputs):
-        raise InputError(f"{out}: is read by this command and would be lost; name another file with {option}")
-    _check_parent(out, option)
+        raise InputError(f"{option} {out}: is a folder; give the name of a file")
+    if out.resolve() in {path.resolve() for path in inputs}:
+        raise InputError(f"{option} {out}: is one of the files that are read; give another name")
+    if out.exists() and not out.is_file():  # it is replaced by renaming, a device must not be
+        raise InputError(f"{option} {out}: is a device or a pipe; give the name of a file")
+    _make(out.parent, out, option)
 
 
-def check_folder(out: Path, option: str = "--out", *, files: Iterable[str] = (), inputs: Iterable[Path] = ()) -> None:
-    """Raise InputError unless `files` can be written into a folder `out`, and none of them is an input."""
+def check_folder(out: Path, option: str = "--out") -> None:
+    """Raise InputError unless there can be a folder at `out`."""
     if out.exists() and not out.is_dir():
-        raise InputError(f"{out}: a file; name a folder with {option}")
-    for path in inputs:
-        if any(_same(out / name, path) for name in files):
-            raise InputError(f"{path}: is read by this command and would be lost; name another folder with {option}")
-    _check_parent(out / "file", option)
+        raise InputError(f"{option} {out}: a file; give the name of a folder")
+    _make(out.parent, out, option)
 
 
-def _same(out: Path, path: Path) -> bool:
-    return out.exists() and path.exists() and out.samefile(path)
-
-
-def _check_parent(out: Path, option: str) -> None:
-    parent = next(folder for folder in out.absolute().parents if folder.exists())
-    why = "" if parent.is_dir() else f"{parent} is no folder"
-    if not why and not os.access(parent, os.W_OK | os.X_OK):
-        why = f"nothing may be written in {parent}"
-    if why:
-        raise InputError(f"{out}: cannot be created, {why}; name another place with {option}")
+def _make(folder: Path, out: Path, option: str) -> None:
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise InputError(f"{option} {out}: cannot be created ({error.strerror}); give another place") from error
+    if not os.access(folder, os.W_OK):
+        raise InputError(f"{option} {out}: nothing may be written in {folder}; give another place")

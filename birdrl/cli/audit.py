@@ -17,7 +17,7 @@ from birdrl.audit.databases import databases_by_id
 from birdrl.audit.markdown import render_markdown
 from birdrl.audit.output import WRITTEN, write_audit
 from birdrl.audit.rows import database_ids
-from birdrl.cli._out import check_folder
+from birdrl.cli._out import check_file, check_folder
 from birdrl.errors import InputError
 from birdrl.gym.database_folder import open_databases
 from birdrl.params import AuditParams
@@ -67,7 +67,9 @@ def run(arguments: argparse.Namespace) -> int:
     check_sides(arguments.train, arguments.eval)
     params = audit_params(arguments)
     if arguments.out:
-        check_folder(arguments.out, files=WRITTEN, inputs=(arguments.train, arguments.eval))
+        check_folder(arguments.out)
+        for name in WRITTEN:
+            check_file(arguments.out / name, (arguments.train, arguments.eval))
     started = time.monotonic()
     with ExitStack() as stack:
         databases = pool = None

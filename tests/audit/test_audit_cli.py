@@ -88,9 +88,9 @@ def test_the_places_of_the_report_are_looked_at_first(
 ) -> None:
     before = files[0].read_bytes()
     for out, message in (
-        (tmp_path, "train.jsonl: is read by this command and would be lost"),
-        (files[1], "eval.jsonl: a file; name a folder with --out"),
-        (files[1] / "deep", "eval.jsonl is no folder; name another place with --out"),
+        (tmp_path, "train.jsonl: is one of the files that are read"),
+        (files[1], "eval.jsonl: a file; give the name of a folder"),
+        (files[1] / "deep", "deep: cannot be created ("),
     ):
         assert main(command(files, "--out", str(out))) == 2
         said = capsys.readouterr()

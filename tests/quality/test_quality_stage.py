@@ -55,6 +55,9 @@ def assert_card(ctx: StageContext) -> None:
     front = yaml.safe_load(text.split("---")[1])
     assert front["license_name"] == card["licence"] == "not stated"
     assert "set `quality.licence`" in text
+    assert "Licence: not stated. Origin: not stated." in text
+    assert "SQL of the train side: not stated (8)." in text
+    assert "| issues, before the audit | 9 | 9 |" in text
     for path in (ctx.root / "audit/train.jsonl", ctx.root / "gym/eval.jsonl"):
         assert sha256_file(path) in text
     assert card["files"]["train"]["databases"] == {"shop": 8}
