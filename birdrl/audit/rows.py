@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from bisect import bisect_left
+from codecs import BOM_UTF8
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -78,7 +79,7 @@ def is_list(path: Path) -> bool:
     """Whether a file holds one JSON list rather than one object a line. Raises InputError when it cannot be read."""
     try:
         with path.open("rb") as handle:
-            return handle.read(1024).lstrip()[:1] == b"["
+            return handle.read(1024).removeprefix(BOM_UTF8).lstrip()[:1] == b"["
     except OSError as error:
         raise InputError(f"{path}: cannot be read ({error.strerror}); name a file of instances") from None
 
@@ -112,7 +113,7 @@ def read_block(block: Block) -> list[Row]:
         where = f"{block.path}, line {number}"
         try:
             value = json.loads(line)
-        except ValueError as error:
+        except (ValueError, RecursionError) as error:
             raise InputError(f"{where}: not valid JSON ({error}); repair or remove the line") from error
         if not isinstance(value, dict):
             raise InputError(f"{where}: expected a JSON object, got {type(value).__name__}")

@@ -53,7 +53,7 @@ def test_sources_of_rows(tmp_path: Path) -> None:
 
 
 def test_a_json_list_reads_like_lines(tmp_path: Path) -> None:
-    (tmp_path / "list.json").write_text(" \n" + json.dumps([BIRD, SPIDER], indent=1))
+    (tmp_path / "list.json").write_text("\ufeff \n" + json.dumps([BIRD, SPIDER], indent=1))
     listed = read_rows(tmp_path / "list.json")
     assert listed == read_rows(lines(tmp_path / "lines.jsonl", BIRD, SPIDER))
     assert database_ids(tmp_path / "list.json") == {"superhero", "concert_singer"}
