@@ -202,3 +202,22 @@ def test_a_place_that_cannot_be_written_is_told_first(built, capsys, tmp_path, p
         assert said.out == ""
     assert main(["gym", "stats", train, "--plots", str(tmp_path / "file")]) == 2
     assert f"--plots {tmp_path / 'file'}: a file" in capsys.readouterr().err
+
+
+def test_public_files_are_shown_and_counted(capsys, tmp_path):
+    path = tmp_path / "six_gym.jsonl"
+    row = {
+        "instance_id": "TRAIN_8", "db_id": "d", "query": "Too many rows.", "issue_sql": ["SELECT a FROM t"],
+        "sol_sql": ["SELECT DISTINCT a FROM t"], "test_cases": [], "category": "Query", "dialect": "PostgreSQL",
+    }  # fmt: skip
+    path.write_text(json.dumps(row) + "\n")
+    assert main(["gym", "show", "TRAIN_8", "--gym", str(path)]) == 0
+    assert "SELECT DISTINCT a FROM t;" in capsys.readouterr().out
+    assert main(["gym", "stats", str(path), "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["by_category"]["query"] == 1
+    path.write_text(json.dumps(row) + "\n" + json.dumps({**row, "issue_sql": 3}) + "\n")
+    assert main(["gym", "stats", str(path)]) == 2
+    assert f"{path}, line 2 (row 2), field 'issue_sql': expected a statement" in capsys.readouterr().err
+    (tmp_path / "dev.json").write_text(json.dumps([{"db_id": "d", "question": "Which?", "SQL": "SELECT 1"}]))
+    assert main(["gym", "stats", str(tmp_path / "dev.json")]) == 2
+    assert "rows of BIRD are questions, not issues" in capsys.readouterr().err
