@@ -16,7 +16,6 @@ from birdrl.files import read_json, write_json, write_text
 from birdrl.gym.card import data_card, render_card
 from birdrl.gym.instance import CATEGORIES
 from birdrl.gym.paper import TABLE_8
-from birdrl.gym.rewind.writing import TextStyle
 from birdrl.gym.templates import TemplateStore
 from birdrl.stages.registry import StageContext
 from tasks import gates
@@ -180,8 +179,9 @@ def share_expectations() -> list[gxe.Expectation]:
     ]
 
 
-def text_expectations(style: TextStyle) -> list[gxe.Expectation]:
-    """Issue texts vary and tell little of the solution; reports are as long as the published ones. Advisory."""
+def text_expectations(style: str) -> list[gxe.Expectation]:
+    """Issue texts vary and tell little of the solution; those of style `report` are as long as the published ones.
+    Advisory."""
     mean, longest = TABLE_8["overall"]["query"]
     texts = [
         gxe.ExpectColumnProportionOfUniqueValuesToBeBetween(

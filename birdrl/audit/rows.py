@@ -13,8 +13,7 @@ from typing import Any
 from birdrl.audit.masking import dialect_name
 from birdrl.errors import InputError
 from birdrl.files import read_json
-from birdrl.formats.convert import OWN
-from birdrl.gym.instance import Instance
+from birdrl.gym.instance import OWN_FIELD, Instance
 
 # Keys of a row's `source`, or of the row itself: the verified SQL of our own gym, the source of imported rows, a post.
 SOURCE_KEYS = ("verified_sql", "source_id", "post_id")
@@ -141,7 +140,7 @@ def parse_row(value: Mapping[str, Any], number: int, where: str) -> Row:
     place = f"{where} {number}"
     generation = "question" in value  # text-to-SQL: Spider's `query` is the SQL
     solution = _statements(value, ("sol_sql", "SQL", "query") if generation else ("sol_sql", "SQL"), place)
-    own = value.get(OWN)
+    own = value.get(OWN_FIELD)
     source = own.get("source") if isinstance(own, dict) else value.get("source")
     return Row(
         number=number,

@@ -21,7 +21,7 @@ from birdrl.errors import InputError
 from birdrl.formats.files import BrokenRow, RawRow, container_of, read_rows
 from birdrl.formats.specs import FORMATS, Format, detect
 from birdrl.gym.generation import GenerationTask
-from birdrl.gym.instance import CATEGORIES, Instance
+from birdrl.gym.instance import CATEGORIES, OWN_FIELD, Instance
 
 Item = Instance | GenerationTask
 
@@ -30,7 +30,6 @@ _SQL_LISTS = ("issue_sql", "sol_sql", "preprocess_sql", "clean_up_sql")
 _GOLD = ("sol_sql", "test_cases")  # not every public file has them
 # Set for every imported row, also where its format has no such field.
 _MADE_UP = ("instance_id", "query", "question", "category", "dialect", "version")
-OWN = "birdrl"  # the field of a public row that holds ours
 # Issues about speed are queries with a stricter judge.
 _CATEGORY_OF: dict[str, str] = {**{name: name for name in CATEGORIES}, "efficiency": "query"}
 
@@ -93,7 +92,7 @@ def import_row(raw: RawRow, form: Format, file: str) -> Item:
     extra = {
         name: value
         for name, value in row.items()
-        if name not in form.fields and name not in model.model_fields and not (own and name == OWN)
+        if name not in form.fields and name not in model.model_fields and not (own and name == OWN_FIELD)
     }
     known.setdefault("instance_id", f"{Path(file).stem}#{raw.row}")
     known.setdefault("question" if form.kind == "generation" else "query", "")
@@ -103,7 +102,7 @@ def import_row(raw: RawRow, form: Format, file: str) -> Item:
         if name in row and not _equal(_to_public(ours, known[ours], form), row[name]):
             kept[name] = row[name]
     if own:  # a row of ours on its way back
-        return _validated(model, {**extra, **known, **own}, form, OWN)
+        return _validated(model, {**extra, **known, **own}, form, OWN_FIELD)
     source = {"format": form.name, "file": file, "row": raw.row, "fields": list(row)}
     return _validated(model, {**extra, **known, "source": {**source, **({"published": kept} if kept else {})}}, form)
 
@@ -137,7 +136,7 @@ def export_row(item: Item, form: Format) -> dict[str, Any]:
     own = _own(values, form)
     as_imported = imported and own.keys() <= {"source", *_MADE_UP}
     if own and not as_imported and form.container != "lines":
-        row.setdefault(OWN, own)
+        row.setdefault(OWN_FIELD, own)
     return row
 
 
@@ -152,7 +151,7 @@ def _own(values: Mapping[str, Any], form: Format) -> dict[str, Any]:
 
 def _own_of(row: Mapping[str, Any], form: Format) -> Mapping[str, Any]:
     """Our fields of a public row; none in a row whose field of that name is somebody else's."""
-    own = row.get(OWN)
+    own = row.get(OWN_FIELD)
     absent = _MODELS[form.kind].model_fields.keys() - set(form.fields.values())
     return own if isinstance(own, dict) and own.keys() <= absent else {}
 
