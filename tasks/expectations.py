@@ -15,18 +15,23 @@ import pandas as pd
 from birdrl.files import read_json, write_json, write_text
 from birdrl.gym.card import data_card, render_card
 from birdrl.gym.instance import CATEGORIES
+from birdrl.gym.paper import TABLE_8
 from birdrl.gym.templates import TemplateStore
 from birdrl.stages.registry import StageContext
 from tasks import gates
 from tasks.frames import database_frame, instance_frame, share_frame, template_frame
 from tasks.gate_columns import instance_gates, read_rows
 from tasks.gates import on_its_column
+from tasks.text_columns import text_columns
 from tasks.validation import Suite, between, check
 
 TEXT_CHARS = (10, 8_000)  # the published gym's longest description has 917 tokens
 SQL_CHARS = (1, 20_000)  # and its longest solution 1,976
 SHARE_TOLERANCE = 10.0  # points of 100 between a category's shares of the two sides before it is mentioned
 DISTINCT_TEXTS = 0.9  # share of different issue texts below which it is mentioned
+DISTINCT_WORDINGS = 0.9  # the same of reports with names and values masked
+SOLUTION_SHARE = 0.6  # mean share of what only the solution has that stands in the text, above which it is mentioned
+LENGTH_FACTOR = 2.0  # between the mean length of our reports and the published one, either way, before it is mentioned
 
 
 def run(ctx: StageContext) -> None:
@@ -104,7 +109,7 @@ def quality_suites(
         Suite("split", database_frame(sides, fingerprints), ("db_id",), split_expectations()),
         Suite("templates", template_frame(store), ("db_id",), template_expectations()),
         Suite("shares", share_frame(sides, CATEGORIES), ("category",), share_expectations(), hard=False),
-        Suite("texts", train, ("row", "instance_id"), text_expectations(), hard=False),
+        Suite("texts", train, ("row", "instance_id"), text_expectations(ctx.params.gym.text_style), hard=False),
         Suite("template_modes", template_frame(store), ("db_id",), mode_expectations(), hard=False),
     ]
 
@@ -174,16 +179,41 @@ def share_expectations() -> list[gxe.Expectation]:
     ]
 
 
-def text_expectations() -> list[gxe.Expectation]:
-    """Issue texts vary; advisory."""
-    return [
+def text_expectations(style: str) -> list[gxe.Expectation]:
+    """Issue texts vary and tell little of the solution; those of style `report` are as long as the published ones.
+    Advisory."""
+    mean, longest = TABLE_8["overall"]["query"]
+    texts = [
         gxe.ExpectColumnProportionOfUniqueValuesToBeBetween(
             column="text", min_value=DISTINCT_TEXTS, notes="Share of different issue texts."
-        )
+        ),
+        gxe.ExpectColumnMeanToBeBetween(
+            column="solution_share",
+            max_value=SOLUTION_SHARE,
+            notes="Share of the tokens that only the solution has which the text holds.",
+        ),
+    ]
+    if style == "brief":  # a few words are neither long nor of many wordings
+        return texts
+    return [
+        *texts,
+        gxe.ExpectColumnProportionOfUniqueValuesToBeBetween(
+            column="wording", min_value=DISTINCT_WORDINGS, notes="Share of different texts, names and values masked."
+        ),
+        gxe.ExpectColumnMeanToBeBetween(
+            column="query_tokens",
+            min_value=mean / LENGTH_FACTOR,
+            max_value=mean * LENGTH_FACTOR,
+            notes=f"Tokens of an issue text; {mean} in the published gym (Table 8).",
+        ),
+        gxe.ExpectColumnMaxToBeBetween(
+            column="query_tokens", max_value=longest, notes="Tokens of the longest issue text of the published gym."
+        ),
     ]
 
 
 def _side_frame(path: Path, store: TemplateStore, *, sample: int | None, seed: str, workers: int) -> pd.DataFrame:
     rows = read_rows(path)
     columns = instance_gates(rows, store, sample=sample, seed=seed, workers=workers)
-    return instance_frame(rows).assign(**{name: pd.Series(values, dtype=object) for name, values in columns.items()})
+    verdicts = {name: pd.Series(values, dtype=object) for name, values in columns.items()}
+    return instance_frame(rows).assign(**verdicts).join(text_columns(rows, store.schemas))

@@ -35,7 +35,7 @@ def instance_gates(
 
     Raises InfraError when SQL workers fail.
     """
-    instances = [_instance(row) for row in rows]
+    instances = [as_instance(row) for row in rows]
     able = {
         n: found for n, found in enumerate(instances) if isinstance(found, Instance) and found.db_id in store.db_ids
     }
@@ -84,7 +84,8 @@ def statements(value: Any) -> list[str]:
     return [s for s in value if isinstance(s, str) and s.strip()] if isinstance(value, list) else []
 
 
-def _instance(row: Mapping[str, Any]) -> Instance | str:
+def as_instance(row: Mapping[str, Any]) -> Instance | str:
+    """The row as an instance, or why it is none."""
     try:
         return Instance.model_validate(row)
     except ValidationError as error:

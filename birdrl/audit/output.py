@@ -12,6 +12,8 @@ from birdrl.audit.rows import is_list
 from birdrl.errors import InputError
 from birdrl.files import read_json, write_lines, write_text
 
+WRITTEN = ("report.json", "report.md", "train.jsonl")
+
 
 def write_audit(result: Audit, folder: Path, train: Path) -> None:
     """Write `report.json`, `report.md` and `train.jsonl`, the rows of `train` that are kept, one a line."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from bisect import bisect_left
+from codecs import BOM_UTF8
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,7 +13,7 @@ from typing import Any
 from birdrl.audit.masking import dialect_name
 from birdrl.errors import InputError
 from birdrl.files import read_json
-from birdrl.gym.instance import Instance
+from birdrl.gym.instance import OWN_FIELD, Instance
 
 # Keys of a row's `source`, or of the row itself: the verified SQL of our own gym, the source of imported rows, a post.
 SOURCE_KEYS = ("verified_sql", "source_id", "post_id")
@@ -77,7 +78,7 @@ def is_list(path: Path) -> bool:
     """Whether a file holds one JSON list rather than one object a line. Raises InputError when it cannot be read."""
     try:
         with path.open("rb") as handle:
-            return handle.read(1024).lstrip()[:1] == b"["
+            return handle.read(1024).removeprefix(BOM_UTF8).lstrip()[:1] == b"["
     except OSError as error:
         raise InputError(f"{path}: cannot be read ({error.strerror}); name a file of instances") from None
 
@@ -111,7 +112,7 @@ def read_block(block: Block) -> list[Row]:
         where = f"{block.path}, line {number}"
         try:
             value = json.loads(line)
-        except ValueError as error:
+        except (ValueError, RecursionError) as error:
             raise InputError(f"{where}: not valid JSON ({error}); repair or remove the line") from error
         if not isinstance(value, dict):
             raise InputError(f"{where}: expected a JSON object, got {type(value).__name__}")
@@ -139,13 +140,14 @@ def parse_row(value: Mapping[str, Any], number: int, where: str) -> Row:
     place = f"{where} {number}"
     generation = "question" in value  # text-to-SQL: Spider's `query` is the SQL
     solution = _statements(value, ("sol_sql", "SQL", "query") if generation else ("sol_sql", "SQL"), place)
-    source = value.get("source")
+    own = value.get(OWN_FIELD)
+    source = own.get("source") if isinstance(own, dict) else value.get("source")
     return Row(
         number=number,
         instance_id=_text(value, ("instance_id", "question_id"), place, str(number)),
         db_id=_text(value, ("db_id", "selected_database"), place),
         text=_text(value, ("question",) if generation else ("query",), place),
-        sql=_statements(value, ("issue_sql",), place) or solution,
+        sql=_statements(value, ("issue_sql", "error_sql"), place) or solution,
         solution=solution,
         preprocess=_statements(value, ("preprocess_sql",), place),
         source=source_id({**value, **source} if isinstance(source, dict) else value),

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from birdrl.errors import InputError
+from birdrl.formats import import_file
 from birdrl.gym.instance import Instance, read_instances
 from birdrl.gym.schema import Schema
 from birdrl.gym.templates import TemplateStore
@@ -14,9 +15,12 @@ SPLITS = ("train", "eval")
 
 
 def gym_instances(gym: Path, split: str = "all") -> list[Instance]:
-    """Instances of a file, or of one or both splits of a gym's folder. Raises InputError where there are none."""
+    """Instances of a file in any public form, or of one or both splits of a gym's folder.
+
+    Raises InputError where there are none, and for a broken row.
+    """
     if gym.is_file():
-        return read_instances(gym)
+        return _issues(gym)
     if split not in (*SPLITS, "all"):
         raise InputError(f"--split {split}: expected {', '.join(SPLITS)} or all")
     names = SPLITS if split == "all" else (split,)
@@ -26,6 +30,16 @@ def gym_instances(gym: Path, split: str = "all") -> list[Instance]:
             f"{gym}: no {' or '.join(f'{name}.jsonl' for name in names)} there; name a gym's folder or file"
         )
     return [instance for path in files for instance in read_instances(path)]
+
+
+def _issues(path: Path) -> list[Instance]:
+    read = import_file(path)
+    if read.broken:
+        raise InputError(f"{read.broken[0]}; correct the row or remove it, {len(read.broken)} are broken in all")
+    issues = [item for item in read.items if isinstance(item, Instance)]
+    if len(issues) < len(read.items):
+        raise InputError(f"{path}: rows of {read.format.title} are questions, not issues; name a file of issues")
+    return issues
 
 
 def schemas_beside(gym: Path) -> Mapping[str, Schema]:

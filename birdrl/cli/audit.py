@@ -15,8 +15,9 @@ from tqdm import tqdm
 from birdrl.audit.contamination import Audit, audit, check_sides
 from birdrl.audit.databases import databases_by_id
 from birdrl.audit.markdown import render_markdown
-from birdrl.audit.output import write_audit
+from birdrl.audit.output import WRITTEN, write_audit
 from birdrl.audit.rows import database_ids
+from birdrl.cli._out import check_file, check_folder
 from birdrl.errors import InputError
 from birdrl.gym.database_folder import open_databases
 from birdrl.params import AuditParams
@@ -65,6 +66,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> int:
     check_sides(arguments.train, arguments.eval)
     params = audit_params(arguments)
+    if arguments.out:
+        check_folder(arguments.out)
+        for name in WRITTEN:
+            check_file(arguments.out / name, (arguments.train, arguments.eval))
     started = time.monotonic()
     with ExitStack() as stack:
         databases = pool = None

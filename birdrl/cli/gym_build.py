@@ -10,6 +10,7 @@ from typing import Any
 
 from pydantic import ValidationError
 
+from birdrl.cli._out import check_folder
 from birdrl.cli._settings import add_overrides, parse_overrides
 from birdrl.errors import BirdrlError, InputError
 from birdrl.files import atomic_dir, read_json
@@ -93,14 +94,9 @@ def params_of(arguments: argparse.Namespace) -> tuple[TemplatesParams, GymParams
 
 def _check_out(out: Path) -> None:
     """Raise InputError unless `out` is a gym, which is replaced, or can be created."""
-    if out.is_file():
-        raise InputError(f"{out}: a file; name a folder with --out")
+    check_folder(out)
     if out.is_dir() and any(out.iterdir()) and not all((out / name).exists() for name in FILES):
         raise InputError(f"{out}: holds something else than a gym and is not replaced; name another folder with --out")
-    try:
-        out.parent.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise InputError(f"{out}: cannot be created ({error.strerror}); name another folder with --out") from error
 
 
 def _build(arguments: argparse.Namespace, templates: TemplatesParams, gym: GymParams) -> int:

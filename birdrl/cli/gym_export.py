@@ -8,6 +8,7 @@ from pathlib import Path
 
 from tqdm import tqdm
 
+from birdrl.cli._out import check_file
 from birdrl.errors import InputError
 from birdrl.formats import FORMATS, export_row, import_file
 from birdrl.formats.convert import Item
@@ -27,9 +28,10 @@ examples:
   birdrl gym export dev_tasks.jsonl --format bird --out dev.json
 
 FILE is birdrl's own form, or any file that `birdrl gym import` reads. Rows that were imported from the same format come
-out as they were, changes of yours included. Tests of birdrl's own kinds are written as objects, which `import` reads
-back; --python-tests writes the Python that public evaluators run, with the results to compare with computed on the
-databases.
+out as they were, changes of yours included. What the format has no field for (bug record, difficulty, source) goes into
+one field more, `birdrl`, and comes back from there. Tests of birdrl's own kinds are written as objects, which `import`
+reads back; --python-tests writes the Python that public evaluators run, with the results to compare with computed on
+the databases.
 
 exit status: 0 done, 2 wrong use or wrong input
 """
@@ -47,6 +49,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     form = named(arguments.format)
+    check_file(arguments.out, [arguments.file])
     read = import_file(arguments.file)
     if read.broken:
         raise InputError(f"{read.broken[0]}; {len(read.broken)} broken in all, nothing was written")

@@ -6,6 +6,7 @@ import argparse
 import sys
 from pathlib import Path
 
+from birdrl.cli._out import check_file
 from birdrl.files import write_jsonl
 from birdrl.formats import FORMATS, import_file
 from birdrl.formats.specs import named
@@ -32,9 +33,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
+    aside = arguments.out.with_name(f"{arguments.out.stem}.broken.jsonl")
+    for path in (arguments.out, aside):
+        check_file(path, [arguments.file])
     result = import_file(arguments.file, named(arguments.format) if arguments.format else None)
     write_jsonl(arguments.out, (item.row() for item in result.items))
-    aside = arguments.out.with_name(f"{arguments.out.stem}.broken.jsonl")
     aside.unlink(missing_ok=True)
     for row in result.broken:
         print(row, file=sys.stderr)

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from birdrl.cli._gym_files import gym_instances, schemas_beside
+from birdrl.cli._out import check_folder
 from birdrl.errors import InputError
 from birdrl.gym.paper import TABLE_7, TABLE_8
 from birdrl.gym.stats import summary
@@ -32,10 +33,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("gym", metavar="GYM", type=Path, help="folder of a gym, or a file of instances")
     parser.add_argument("--split", default="train", help="which file of a folder: train, eval or all (default: train)")
     parser.add_argument("--json", action="store_true", help="print everything as JSON")
-    parser.add_argument("--plots", metavar="DIR", type=Path, help="write lengths.png, features.png and domains.png")
+    parser.add_argument(
+        "--plots", metavar="DIR", type=Path, help="write shape.png, lengths.png, features.png, domains.png"
+    )
 
 
 def run(arguments: argparse.Namespace) -> int:
+    if arguments.plots:
+        check_folder(arguments.plots, "--plots")
     instances = gym_instances(arguments.gym, arguments.split)
     if not instances:
         raise InputError(f"{arguments.gym}: holds no instance")
@@ -45,8 +50,12 @@ def run(arguments: argparse.Namespace) -> int:
     else:
         _print(stats)
     if arguments.plots:
-        from birdrl.report.gym_plots import write_plots  # matplotlib is not part of the core
-
+        try:
+            from birdrl.report.gym_plots import write_plots  # matplotlib is not part of the core
+        except ModuleNotFoundError as error:
+            raise InputError(
+                f"--plots: {error.name} is not installed; pip install 'birdrl[pipeline]', or leave --plots out"
+            ) from error
         for path in write_plots(stats, arguments.plots):
             print(path)
     return 1 if stats["text"]["leaks"] else 0

@@ -7,11 +7,11 @@ import json
 import math
 import os
 import sys
-from collections.abc import Sequence
 from pathlib import Path
 
 from tqdm import tqdm
 
+from birdrl.cli._out import check_file
 from birdrl.compare.modes import MODES, mode_named
 from birdrl.errors import InputError
 from birdrl.files import write_jsonl
@@ -101,7 +101,8 @@ def run(arguments: argparse.Namespace) -> int:
         arguments.predictions, tasks, trials=arguments.trials, missing=arguments.missing == "zero"
     )
     others = read_verdicts(arguments.against, {task.instance_id for task in tasks}) if arguments.against else None
-    _check_out(arguments, [databases.path(task.db_id) for task in tasks])
+    read = [arguments.instances, arguments.predictions, *([arguments.against] if arguments.against else [])]
+    check_file(arguments.out, [*read, *(databases.path(task.db_id) for task in tasks)])
     extras = Extras(
         soft_f1="soft_f1" in arguments.metrics,
         r_ves=arguments.repeats if "r_ves" in arguments.metrics else 0,
@@ -130,19 +131,3 @@ def run(arguments: argparse.Namespace) -> int:
         summary["against"] = compare_runs(rows, others)
     print(json.dumps(summary, indent=2, ensure_ascii=False) if arguments.json else text(summary))
     return 1 if summary["not_judged"] else 0
-
-
-def _check_out(arguments: argparse.Namespace, databases: Sequence[Path]) -> None:
-    """Before anything runs: the verdicts can be written, and overwrite nothing that was read."""
-    out: Path = arguments.out
-    read = [arguments.instances, arguments.predictions, *databases, *([arguments.against] if arguments.against else [])]
-    if out.resolve() in {path.resolve() for path in read}:
-        raise InputError(f"--out {out}: is one of the files that are read; give another name")
-    try:
-        out.parent.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise InputError(f"--out {out}: its folder cannot be made ({error.strerror})") from error
-    if out.exists() and not out.is_file() and not out.is_dir():  # it is replaced by renaming, a device must not be
-        raise InputError(f"--out {out}: is a device or a pipe; give the name of a file")
-    if out.is_dir() or not os.access(out.parent, os.W_OK):
-        raise InputError(f"--out {out}: cannot be written; give a file in a folder that you may write to")

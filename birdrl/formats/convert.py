@@ -3,6 +3,9 @@
 What importing has to change (a statement that stands alone, an id that is a number, a category of other words) is
 kept in `source.published`; exporting takes it from there unless the value has been changed since. Fields that we do
 not know stay on the instance. So exporting an imported row gives the row that was imported.
+
+What is ours and has no field in the public format (bug record, difficulty, source) is written into one field more,
+`birdrl`, and taken from there on import. Gold lines have no room for it.
 """
 
 from __future__ import annotations
@@ -18,7 +21,7 @@ from birdrl.errors import InputError
 from birdrl.formats.files import BrokenRow, RawRow, container_of, read_rows
 from birdrl.formats.specs import FORMATS, Format, detect
 from birdrl.gym.generation import GenerationTask
-from birdrl.gym.instance import CATEGORIES, Instance
+from birdrl.gym.instance import CATEGORIES, OWN_FIELD, Instance
 
 Item = Instance | GenerationTask
 
@@ -85,7 +88,12 @@ def import_row(raw: RawRow, form: Format, file: str) -> Item:
     known = {ours: _to_ours(name, ours, row[name]) for name, ours in form.fields.items() if name in row}
     if form.name.startswith("birdrl"):
         return _validated(model, {**row, **known}, form)
-    extra = {name: value for name, value in row.items() if name not in form.fields and name not in model.model_fields}
+    own = _own_of(row, form)
+    extra = {
+        name: value
+        for name, value in row.items()
+        if name not in form.fields and name not in model.model_fields and not (own and name == OWN_FIELD)
+    }
     known.setdefault("instance_id", f"{Path(file).stem}#{raw.row}")
     known.setdefault("question" if form.kind == "generation" else "query", "")
     known.setdefault("category", "query")
@@ -93,6 +101,8 @@ def import_row(raw: RawRow, form: Format, file: str) -> Item:
     for name, ours in form.fields.items():
         if name in row and not _equal(_to_public(ours, known[ours], form), row[name]):
             kept[name] = row[name]
+    if own:  # a row of ours on its way back
+        return _validated(model, {**extra, **known, **own}, form, OWN_FIELD)
     source = {"format": form.name, "file": file, "row": raw.row, "fields": list(row)}
     return _validated(model, {**extra, **known, "source": {**source, **({"published": kept} if kept else {})}}, form)
 
@@ -123,23 +133,46 @@ def export_row(item: Item, form: Format) -> dict[str, Any]:
             row[name] = _to_public(ours_name, getattr(item, ours_name), form)
         else:
             row[name] = values[name]
+    own = _own(values, form)
+    as_imported = imported and own.keys() <= {"source", *_MADE_UP}
+    if own and not as_imported and form.container != "lines":
+        row.setdefault(OWN_FIELD, own)
     return row
 
 
-def _validated(model: type[Item], values: dict[str, Any], form: Format) -> Item:
+def _own(values: Mapping[str, Any], form: Format) -> dict[str, Any]:
+    """What an item says in fields that the format has not, as `values` of the item; defaults are left out."""
+    fields = _MODELS[form.kind].model_fields
+    absent = (name for name in fields if name not in form.fields.values())
+    return {
+        name: values[name] for name in absent if values[name] != fields[name].get_default(call_default_factory=True)
+    }
+
+
+def _own_of(row: Mapping[str, Any], form: Format) -> Mapping[str, Any]:
+    """Our fields of a public row; none in a row whose field of that name is somebody else's."""
+    own = row.get(OWN_FIELD)
+    absent = _MODELS[form.kind].model_fields.keys() - set(form.fields.values())
+    return own if isinstance(own, dict) and own.keys() <= absent else {}
+
+
+def _validated(model: type[Item], values: dict[str, Any], form: Format, holder: str = "") -> Item:
+    """`holder`: the field of the row that holds those that the format has not."""
     try:
         return model.model_validate(values)
     except ValidationError as error:
         first = error.errors()[0]
         ours = str(first["loc"][0]) if first["loc"] else ""
-        name = next((public for public, own in form.fields.items() if own == ours), ours)
-        where = ".".join(str(part) for part in first["loc"][1:])
+        name = next((public for public, own in form.fields.items() if own == ours), holder or ours)
+        where = ".".join(str(part) for part in (first["loc"] if name == holder else first["loc"][1:]))
         raise _BadField(name, f"{where + ': ' if where else ''}{first['msg']}") from error
 
 
 def _to_ours(name: str, ours: str, value: Any) -> Any:
     """A public value in our form. Raises _BadField."""
     if ours in _SQL_LISTS:
+        if value is None and ours in ("preprocess_sql", "clean_up_sql"):
+            return []
         if isinstance(value, str):
             return [value] if value.strip() else []
         if isinstance(value, list) and all(isinstance(statement, str) for statement in value):

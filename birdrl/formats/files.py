@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterable, Iterator
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -63,10 +64,24 @@ def write_rows(path: Path, container: Container, rows: Iterable[dict[str, Any]])
     if container == "json":
         write_text(path, json.dumps(listed, indent=2, ensure_ascii=False) + "\n")
     elif container == "lines":
-        write_text(path, "".join(f"{row['SQL']}\t{row['db_id']}\n" for row in listed))
+        write_text(path, "".join(f"{_one_line(row, path, n)}\t{row['db_id']}\n" for n, row in enumerate(listed, 1)))
     else:
         write_text(path, "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in listed))
     return len(listed)
+
+
+def _one_line(row: dict[str, Any], path: Path, number: int) -> str:
+    """The SQL of a row on one line. Raises InputError where there is none, or a line end that has a meaning."""
+    lines = [line for line in re.split(r"\r\n|\r|\n", str(row.get("SQL", ""))) if line.strip()]
+    if not lines:
+        raise InputError(f"{path}, row {number}: no SQL, which gold lines need; export to another format")
+    joined = len(lines) > 1
+    if joined and any("--" in line or any(line.count(quote) % 2 for quote in "'\"`") for line in lines):
+        raise InputError(
+            f"{path}, row {number}: a comment or a literal goes over the end of a line, and gold lines hold each SQL "
+            "on one; export to another format"
+        )
+    return " ".join(line.strip() for line in lines) if joined else lines[0]
 
 
 def _json_lines(path: Path, text: str) -> Iterator[RawRow | BrokenRow]:
@@ -95,6 +110,11 @@ def _list_rows(path: Path, text: str) -> Iterator[RawRow | BrokenRow]:
             raise InputError(f"{path}, line {line} (row {row}): not valid JSON ({error}); repair the file") from error
         yield _object(path, line, row, values, text[position:end])
         position = _skip(text, end, " \t\r\n,")
+    rest = text[position + 1 :].strip()
+    if position >= len(text) or rest:
+        last = text.count("\n", 0, position) + 1
+        what = f"there is more behind the list: {rest[:40]}" if rest else "the list does not end, the file is cut short"
+        raise InputError(f"{path}, line {last}: {what}; repair the file")
 
 
 def _skip(text: str, position: int, characters: str) -> int:

@@ -17,6 +17,7 @@ from birdrl.files import read_jsonl
 
 Category = Literal["query", "management", "personalization"]
 CATEGORIES: tuple[Category, ...] = ("query", "management", "personalization")
+OWN_FIELD = "birdrl"  # of a row in a public form: holds what that form has no field for (birdrl.formats)
 
 
 class _Strict(BaseModel):

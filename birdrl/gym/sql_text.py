@@ -14,6 +14,8 @@ _TOKEN = re.compile(
     r"|[^\w\s]"
 )
 _LITERAL = re.compile(r"'(?:[^']|'')*'|(?<![\w.])\d+(?:\.\d+)?(?!\w)")
+_FIGURES = "average|mean|total|sum|highest|largest|maximum|lowest|smallest|minimum"
+_FIGURE_TWICE = re.compile(rf"\b({_FIGURES}) (?=\1(?:\b|_))", re.IGNORECASE)
 _MODEL_TOKEN = re.compile(r"[A-Za-z]+|\d+|[^\w\s]")
 
 
@@ -30,6 +32,11 @@ def tokens(text: str) -> list[str]:
 def sql_tokens(statements: Iterable[str]) -> list[str]:
     """Tokens of several statements, a semicolon between them."""
     return tokens(" ; ".join(statements))
+
+
+def figures_once(text: str) -> str:
+    """'average of Average' for 'average Average': a column may be called what is computed from it."""
+    return _FIGURE_TWICE.sub(r"\1 of ", text)
 
 
 def masked(sql: str) -> str:

@@ -21,6 +21,12 @@ def wording(text: str, names: frozenset[str]) -> str:
     return re.sub(r"(\? )+", "? ", " ".join("?" if _is_value(word) else word for word in words))
 
 
+def wordings(instances: Sequence[Instance], schemas: Mapping[str, Schema]) -> list[str]:
+    """The wording of each instance's text, without the names of its database, where that is known, and of its SQL."""
+    names = {db_id: _names(schema) for db_id, schema in schemas.items()}
+    return [wording(i.query, names.get(i.db_id, frozenset()) | _sql_words(i)) for i in instances]
+
+
 def text_leaks(instance: Instance) -> list[str]:
     """Why an instance's text gives its solution away; empty when it does not."""
     tests = [test for test in instance.test_cases if isinstance(test, FeatureTest)]
@@ -35,14 +41,13 @@ def text_measures(instances: Sequence[Instance], schemas: Mapping[str, Schema]) 
     solution has and that stand in the text. `leaks` counts texts that quote the solution or name the edit.
     """
     count = max(len(instances), 1)
-    names = {db_id: _names(schema) for db_id, schema in schemas.items()}
-    wordings = Counter(wording(i.query, names.get(i.db_id, frozenset()) | _sql_words(i)) for i in instances)
+    counts = Counter(wordings(instances, schemas))
     overlaps = [overlap(i.query, i.issue_sql, i.sol_sql) for i in instances]
     leaking = {i.instance_id: found for i in instances if (found := text_leaks(i))}
     return {
         "distinct_texts": round(len({i.query for i in instances}) / count, 4),
-        "distinct_wordings": round(len(wordings) / count, 4),
-        "most_frequent_wording": max(wordings.values(), default=0),
+        "distinct_wordings": round(len(counts) / count, 4),
+        "most_frequent_wording": max(counts.values(), default=0),
         "solution_tokens": round(sum(o.tokens for o in overlaps) / count, 4),
         "solution_runs": round(sum(o.runs for o in overlaps) / count, 4),
         "leaks": len(leaking),

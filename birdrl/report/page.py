@@ -9,7 +9,7 @@ from typing import Any
 
 from birdrl.report import curves as c
 from birdrl.report.document import Block, Code, Details, Document, Figure, Heading, Paragraph, Section, Table, Tiles
-from birdrl.report.gym_plots import plot_features, plot_lengths, plot_shape
+from birdrl.report.gym_plots import plot_domains, plot_features, plot_lengths, plot_shape
 from birdrl.report.gym_table import counts_table, table_7, table_8, texts_table
 from birdrl.report.inputs import ReportInputs
 from birdrl.report.labels import MISSING, POLICIES, interval, number, ordered_policies, percent
@@ -39,6 +39,7 @@ def build_page(inputs: ReportInputs) -> Page:
         "plots/gym_shape.png": plot_shape(inputs.gym["train"]),
         "plots/gym_lengths.png": plot_lengths(inputs.gym["train"]),
         "plots/gym_features.png": plot_features(inputs.gym["train"]),
+        "plots/gym_domains.png": plot_domains(inputs.gym["train"]),
     }
     sections = [
         Section("Success", "success", _success(inputs, plots)),
@@ -184,11 +185,23 @@ def _gym(inputs: ReportInputs, plots: Mapping[str, bytes]) -> list[Block]:
                     "plots/gym_features.png",
                     plots["plots/gym_features.png"],
                     "SQL features of the solutions",
-                    "SQL features of the training solutions (Figure 3).",
+                    "SQL features of the training solutions (Figure 3; the published gym's shares are not known in "
+                    "numbers).",
                 ),
             ],
         ),
-        Details(f"{len(databases.rows)} databases", [databases]),
+        Details(
+            f"{len(databases.rows)} databases",
+            [
+                Figure(
+                    "plots/gym_domains.png",
+                    plots["plots/gym_domains.png"],
+                    "Share of the training issues on each database",
+                    "Training issues by database (Figure 3), beside the mean over the published gym's domains.",
+                ),
+                databases,
+            ],
+        ),
         Details(f"{len(kinds.rows)} bug kinds", [kinds]),
         Details("SQL features of the issues", [counts_table(stats, "features", "feature")]),
     ]

@@ -66,7 +66,13 @@ STAGES: dict[str, Stage] = {
             "birdrl.stages.audit:run",
             "measure overlap of training and evaluation issues",
         ),
-        _stage("quality", "templates gym audit", "tasks.expectations:run", "check the data against its expectations"),
+        _stage(
+            "quality",
+            "templates gym audit",
+            "tasks.expectations:run",
+            "check the data against its expectations",
+            shared="gym",
+        ),
         _stage(
             "distill_reasoning",
             "templates audit quality",

@@ -83,6 +83,22 @@ def test_one_file_on_both_sides_is_a_mistake(files: tuple[Path, Path], capsys: p
     assert "name two files" in capsys.readouterr().err
 
 
+def test_the_places_of_the_report_are_looked_at_first(
+    files: tuple[Path, Path], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    before = files[0].read_bytes()
+    for out, message in (
+        (tmp_path, "train.jsonl: is one of the files that are read"),
+        (files[1], "eval.jsonl: a file; give the name of a folder"),
+        (files[1] / "deep", "deep: cannot be created ("),
+    ):
+        assert main(command(files, "--out", str(out))) == 2
+        said = capsys.readouterr()
+        assert message in said.err
+        assert said.out == ""
+    assert files[0].read_bytes() == before
+
+
 def test_a_list_is_split_into_kept_lines(files: tuple[Path, Path], tmp_path: Path) -> None:
     rows = [json.loads(line) for line in files[0].read_text().splitlines()]
     files[0].write_text(json.dumps(rows))

@@ -36,13 +36,24 @@ def test_fields_of_the_public_forms(tmp_path: Path) -> None:
     assert (spider.instance_id, spider.text, spider.sql) == ("4", "List them", ("SELECT name FROM singer",))
 
 
+def test_the_preview_calls_the_buggy_sql_otherwise(tmp_path: Path) -> None:
+    preview = {"instance_id": "1_1", "selected_database": "financial", "query": "Why?", "error_sql": "SELECT 1"}
+    [row] = read_rows(lines(tmp_path / "a.jsonl", preview))
+    assert (row.db_id, row.sql) == ("financial", ("SELECT 1",))
+
+
 def test_sources_of_rows(tmp_path: Path) -> None:
-    rows = [CRITIC | {"source": {"post_id": 7}}, CRITIC | {"post_id": 7}, CRITIC | {"source": {"verified_sql": ""}}]
-    assert [row.source for row in read_rows(lines(tmp_path / "a.jsonl", *rows))] == ["post_id:7", "post_id:7", None]
+    rows = [
+        CRITIC | {"source": {"post_id": 7}},
+        CRITIC | {"post_id": 7},
+        CRITIC | {"birdrl": {"source": {"post_id": 7}}},
+        CRITIC | {"source": {"verified_sql": ""}},
+    ]
+    assert [row.source for row in read_rows(lines(tmp_path / "a.jsonl", *rows))] == [*["post_id:7"] * 3, None]
 
 
 def test_a_json_list_reads_like_lines(tmp_path: Path) -> None:
-    (tmp_path / "list.json").write_text(" \n" + json.dumps([BIRD, SPIDER], indent=1))
+    (tmp_path / "list.json").write_text("\ufeff \n" + json.dumps([BIRD, SPIDER], indent=1))
     listed = read_rows(tmp_path / "list.json")
     assert listed == read_rows(lines(tmp_path / "lines.jsonl", BIRD, SPIDER))
     assert database_ids(tmp_path / "list.json") == {"superhero", "concert_singer"}

@@ -127,6 +127,52 @@ def test_our_issues_become_public_rows_and_come_back(tmp_path):
     assert (back.query, back.category, back.sol_sql) == (ours.query, ours.category, ours.sol_sql)
 
 
+BUG = {"kind": "lost_distinct", "family": "projection", "cause": "Rows repeat.", "intent": "Each once."}
+OWN = {"bug": BUG, "difficulty": "moderate", "source": {"rewinder": "taxonomy", "verified_sql": "generated#3"}}
+OURS = Instance(
+    instance_id="gym_a_0", db_id="a", category="management", query="Please.", issue_sql=["SELECT 1"],
+    sol_sql=["SELECT 2"], test_cases=[{"kind": "result"}], hint="kept", **OWN,
+)  # fmt: skip
+TASK = GenerationTask(
+    instance_id="t7", db_id="a", question="Which?", sol_sql=["SELECT 1"], evidence="E", source={"x": 1}
+)
+
+
+@pytest.mark.parametrize("name", ["six-gym", "bird-critic", "bird-critic-preview", "livesqlbench", "bird", "spider"])
+def test_what_only_we_know_survives_a_public_form(tmp_path, name):
+    form = FORMATS[name]
+    ours = OURS if form.kind == "issue" else TASK
+    row = export_row(ours, form)
+    assert set(row) <= {*form.fields, "birdrl", "hint"}
+    write_rows(tmp_path / f"out.{form.container}", form.container, [row])
+    for result in (
+        import_file(tmp_path / f"out.{form.container}"),
+        import_file(tmp_path / f"out.{form.container}", form),
+    ):
+        assert (result.items, result.broken) == ([ours], [])
+        assert export_row(result.items[0], form) == row
+
+
+def test_what_is_found_out_about_an_imported_row_survives_too(tmp_path):
+    form = FORMATS["six-gym"]
+    [item] = import_file(write(tmp_path / "a.jsonl", [SIX_GYM])).items
+    rated = item.model_copy(update={"difficulty": "simple"})
+    row = export_row(rated, form)
+    assert {name: value for name, value in row.items() if name != "birdrl"} == SIX_GYM
+    [back] = import_file(write(tmp_path / "b.jsonl", [row])).items
+    assert back == rated
+    assert export_row(back.model_copy(update={"difficulty": ""}), form) == SIX_GYM
+
+
+def test_a_field_of_our_name_that_is_not_ours_is_kept(tmp_path):
+    row = {**SIX_GYM, "birdrl": {"tweets": 3}}
+    [item] = import_file(write(tmp_path / "a.jsonl", [row])).items
+    assert export_row(item, FORMATS["six-gym"]) == row
+    bad = {**SIX_GYM, "birdrl": {"bug": {"kind": "x"}}}
+    [broken] = import_file(write(tmp_path / "b.jsonl", [bad])).broken
+    assert (broken.field, broken.message) == ("birdrl", "bug.family: Field required")
+
+
 def test_a_row_of_the_other_kind_is_refused():
     task = GenerationTask(instance_id="1", db_id="a", question="?")
     with pytest.raises(InputError, match="format six-gym holds issues, this is not one"):
@@ -172,6 +218,17 @@ def test_a_broken_list_is_an_error_with_its_place(tmp_path):
         import_file(path)
 
 
+@pytest.mark.parametrize(
+    ("end", "message"),
+    [("", "line 3: the list does not end, the file is cut short"), ("]\n[1]", r"line 3: there is more behind .*\[1\]")],
+)
+def test_a_list_that_does_not_end_where_it_should_is_an_error(tmp_path, end, message):
+    path = tmp_path / "dev.json"
+    path.write_text(f"[{json.dumps(BIRD)},\n{json.dumps({**BIRD, 'question_id': 4})}\n{end}")
+    with pytest.raises(InputError, match=message):
+        import_file(path)
+
+
 def test_files_that_are_none_of_ours_are_named(tmp_path):
     with pytest.raises(InputError, match="no such file"):
         detect(tmp_path / "none.jsonl")
@@ -195,6 +252,32 @@ def test_gold_lines(tmp_path):
     form = FORMATS["spider-gold"]
     write_rows(tmp_path / "out.sql", form.container, [export_row(item, form) for item in result.items])
     assert (tmp_path / "out.sql").read_text() == "".join(f"{gold}\tshop\n" for gold in golds)
+
+
+def test_gold_lines_hold_each_query_on_one(tmp_path):
+    form, out = FORMATS["spider-gold"], tmp_path / "out.sql"
+
+    def written(*statements: str) -> str:
+        task = GenerationTask(instance_id="1", db_id="a", question="", sol_sql=list(statements))
+        write_rows(out, form.container, [export_row(task, form)])
+        return out.read_text()
+
+    assert written("SELECT a\r\n  FROM t\n") == "SELECT a FROM t\ta\n"
+    for broken, message in (
+        (["SELECT 'a\nb'"], "a comment or a literal goes over the end of a line"),
+        (["SELECT a -- all\nFROM t"], "a comment or a literal"),
+        ([], "no SQL, which gold lines need"),
+    ):
+        with pytest.raises(InputError, match=f"out.sql, row 1: {message}"):
+            written(*broken)
+    assert out.read_text() == "SELECT a FROM t\ta\n", "what was there before stays"
+
+
+def test_no_preprocess_sql_may_be_said_by_null(tmp_path):
+    row = {**SIX_GYM, "preprocess_sql": None, "clean_up_sql": None}
+    [item] = import_file(write(tmp_path / "a.jsonl", [row])).items
+    assert (item.preprocess_sql, item.clean_up_sql) == ([], [])
+    assert export_row(item, FORMATS["six-gym"]) == row
 
 
 FILES = [

@@ -155,8 +155,7 @@ def test_import_and_export_go_round(built, capsys, tmp_path):
     train = built[0] / "train.jsonl"
     assert main(["gym", "export", str(train), "--format", "six-gym", "--out", str(public)]) == 0
     assert main(["gym", "import", str(public), "--out", str(back)]) == 0
-    for ours, theirs in zip(read_instances(train), read_instances(back), strict=True):
-        assert (ours.query, ours.sol_sql, ours.test_cases) == (theirs.query, theirs.sol_sql, theirs.test_cases)
+    assert read_instances(back) == read_instances(train), "bug record, difficulty and source included"
     assert "40 rows of SIX-GYM" in capsys.readouterr().out
 
 
@@ -173,3 +172,52 @@ def test_import_sets_broken_rows_aside(capsys, tmp_path):
     assert len(read_instances(out)) == 1
     assert main(["gym", "import", str(path), "--out", str(out), "--format", "nope"]) == 2
     assert main(["gym", "export", str(path), "--format", "six-gym", "--out", str(out)]) == 2
+
+
+def test_what_is_read_is_not_written_over(built, capsys, tmp_path):
+    public = tmp_path / "public.jsonl"
+    row = {"instance_id": "a", "db_id": "d", "query": "?", "issue_sql": ["SELECT 1"]}
+    public.write_text(json.dumps(row) + "\n")
+    aside = tmp_path / "next.broken.jsonl"
+    aside.write_text(public.read_text())
+    for words in (
+        ["import", str(public), "--out", str(public)],
+        ["import", str(aside), "--out", str(tmp_path / "next.jsonl")],
+        ["export", str(public), "--format", "six-gym", "--out", str(public)],
+    ):
+        before = {path.name: path.read_bytes() for path in tmp_path.iterdir()}
+        assert main(["gym", *words]) == 2
+        assert "is one of the files that are read" in capsys.readouterr().err
+        assert {path.name: path.read_bytes() for path in tmp_path.iterdir()} == before
+
+
+@pytest.mark.parametrize("place", ["", "file/deep/out.jsonl"])
+def test_a_place_that_cannot_be_written_is_told_first(built, capsys, tmp_path, place):
+    (tmp_path / "file").write_text("")
+    out, train = tmp_path / place, str(built[0] / "train.jsonl")
+    for words in (["import", train], ["export", train, "--format", "six-gym"]):
+        assert main(["gym", *words, "--out", str(out)]) == 2
+        said = capsys.readouterr()
+        assert f"--out {out}: " in said.err
+        assert said.out == ""
+    assert main(["gym", "stats", train, "--plots", str(tmp_path / "file")]) == 2
+    assert f"--plots {tmp_path / 'file'}: a file" in capsys.readouterr().err
+
+
+def test_public_files_are_shown_and_counted(capsys, tmp_path):
+    path = tmp_path / "six_gym.jsonl"
+    row = {
+        "instance_id": "TRAIN_8", "db_id": "d", "query": "Too many rows.", "issue_sql": ["SELECT a FROM t"],
+        "sol_sql": ["SELECT DISTINCT a FROM t"], "test_cases": [], "category": "Query", "dialect": "PostgreSQL",
+    }  # fmt: skip
+    path.write_text(json.dumps(row) + "\n")
+    assert main(["gym", "show", "TRAIN_8", "--gym", str(path)]) == 0
+    assert "SELECT DISTINCT a FROM t;" in capsys.readouterr().out
+    assert main(["gym", "stats", str(path), "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["by_category"]["query"] == 1
+    path.write_text(json.dumps(row) + "\n" + json.dumps({**row, "issue_sql": 3}) + "\n")
+    assert main(["gym", "stats", str(path)]) == 2
+    assert f"{path}, line 2 (row 2), field 'issue_sql': expected a statement" in capsys.readouterr().err
+    (tmp_path / "dev.json").write_text(json.dumps([{"db_id": "d", "question": "Which?", "SQL": "SELECT 1"}]))
+    assert main(["gym", "stats", str(tmp_path / "dev.json")]) == 2
+    assert "rows of BIRD are questions, not issues" in capsys.readouterr().err

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+from pathlib import Path
 from random import Random
 
 import pytest
@@ -9,6 +11,7 @@ from rewind_store import make_store
 
 from birdrl.gym.instance import CATEGORIES, FeatureTest, Instance
 from birdrl.gym.rewind import KINDS, apply_construction, apply_mutation
+from birdrl.gym.rewind import draft as registry
 from birdrl.gym.rewind.draft import Bench, Draft, mutation
 from birdrl.gym.rewind.gates import GateFailure, Gates
 from birdrl.gym.rewind.tree import canonical, parse
@@ -135,7 +138,12 @@ def test_mutation_edits_the_issue_and_leaves_the_solution(view, kind, sql, piece
 
 @pytest.mark.parametrize(("kind", "sql", "pieces"), CASES)
 def test_mutation_passes_the_gates(gates, view, kind, sql, pieces):
-    assert _first_accepted(gates, view, mutants(view, kind, sql)) is not None
+    instance = _first_accepted(gates, view, mutants(view, kind, sql))
+    assert instance is not None
+    assert instance.bug is not None
+    assert (instance.bug.kind, instance.bug.family) == (kind, KINDS[kind].family)
+    assert instance.bug.cause
+    assert instance.bug.intent
 
 
 def test_every_mutation_has_a_case():
@@ -210,6 +218,17 @@ def test_a_kind_cannot_be_defined_twice():
         @mutation("filtering")
         def wrong_literal(bench, tree):
             return None
+
+
+def test_the_documented_kind_is_all_that_a_new_one_needs(gates, view, monkeypatch):
+    monkeypatch.setattr(registry, "KINDS", {**KINDS})
+    page = (Path(__file__).parents[2] / "docs" / "bug_kinds.md").read_text(encoding="utf-8")
+    [source] = re.findall(r"```python\n(.*?)```", page, re.DOTALL)
+    exec(compile(source, "bug_kinds.md", "exec"), {"__name__": "short_lists"})
+    [(kind, sql, piece)] = re.findall(r'^\("(\w+)", "(.+)", \{"(.+)"\}\)$', page, re.MULTILINE)
+    drafts = [apply_mutation(registry.KINDS[kind], bench(view, seed), parse(sql), "test") for seed in range(5)]
+    assert all(draft is not None and piece in draft.issue_sql[0] for draft in drafts)
+    assert _first_accepted(gates, view, drafts).bug.kind == kind
 
 
 def test_text_holds_the_facts_that_the_fix_needs(view):

@@ -16,6 +16,7 @@ from sqlglot import exp
 from birdrl.errors import InputError
 from birdrl.gym.domains import DOMAINS
 from birdrl.gym.querygen.generate import pointless_join
+from birdrl.gym.querygen.source import owned
 from birdrl.gym.templates import TemplateStore, open_template
 from birdrl.gym.values import ColumnKind, DatabaseValues, literal
 from birdrl.gym.verified import VerifiedSql, generate_verified, read_gold_files
@@ -197,3 +198,9 @@ def test_the_spider_dev_set_is_mostly_usable(tmp_path: Path) -> None:
     assert kinds["unknown database 'wta_1'"] == 62
     assert all("without any row" in r.reason for r in rejected if r.db_id == "wta_1")
     assert kinds["does not execute"] == kinds["does not parse"] == 0
+
+
+def test_a_column_named_after_its_owner_is_said_once():
+    assert owned("player ", "player name") == "player name"
+    assert owned("order ", "date") == "order date"
+    assert owned("", "date") == "date"

@@ -16,7 +16,7 @@ from birdrl.gym.rewind.gates import GateFailure, Gates, Limits
 from birdrl.gym.rewind.tree import parse
 from birdrl.gym.rewind.words import Words
 from birdrl.gym.rewind.writing import Facts, write_text
-from birdrl.gym.sql_text import count_tokens
+from birdrl.gym.sql_text import count_tokens, figures_once
 from birdrl.sql.pool import PoolConfig, ReplicaPool
 
 REPORT = Limits(max_sql_chars=1200, max_words=400, style="report")
@@ -117,7 +117,7 @@ def test_an_empty_table_is_said_to_be_empty(view):
 
 
 def test_nothing_is_summed_up_before_it_was_said(view):
-    draft = replace(mutant(view), question=None)
+    draft = replace(mutant(view), question=None, intent="Nothing is listed that has to be ordered anew.")
     texts = reports(draft, Facts(), view.schema)
     said_again = [text for text in texts if any(word in text for word in ("In short:", "Put differently:"))]
     assert said_again
@@ -160,3 +160,26 @@ def test_one_row_is_no_first_one_row(view):
         if draft is not None:
             assert "first 1 row" not in f"{draft.query} {draft.intent}"
     assert draft is not None
+
+
+def test_what_the_symptom_says_is_no_goal_behind_it(view):
+    draft = replace(mutant(view), query="Only products with stock above 5 should count.", question=None)
+    once = reports(replace(draft, intent="Only products with stock above 5."), Facts(), view.schema)
+    assert all(text.count("stock above 5") == 1 for text in once)
+    assert min(count_tokens(text) for text in once) > 30, "what is left out makes room for something else"
+    more = reports(replace(draft, intent="Only garden furniture with stock above 5."), Facts(), view.schema)
+    assert all("nly garden furniture with stock above 5" in text for text in more)
+    asked = reports(
+        replace(draft, question="Which products?", intent="Products with stock above 5."), Facts(), view.schema
+    )
+    assert all("Which products?" in text and text.count("stock above 5") == 1 for text in asked)
+
+
+def test_a_column_that_is_called_what_is_computed_is_not_stuttered(view):
+    assert figures_once("the average Average of teams") == "the average of Average of teams"
+    assert (
+        figures_once("total total_value, highest damage, sum of sums")
+        == "total of total_value, highest damage, sum of sums"
+    )
+    text = Bench(view, Words(view.schema, Random(0)), Random(0)).sentence("show the lowest Lowest")
+    assert text == "Show the lowest of Lowest."

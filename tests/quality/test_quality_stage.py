@@ -55,6 +55,9 @@ def assert_card(ctx: StageContext) -> None:
     front = yaml.safe_load(text.split("---")[1])
     assert front["license_name"] == card["licence"] == "not stated"
     assert "set `quality.licence`" in text
+    assert "Licence: not stated. Origin: not stated." in text
+    assert "SQL of the train side: not stated (8)." in text
+    assert "| issues, before the audit | 9 | 9 |" in text
     for path in (ctx.root / "audit/train.jsonl", ctx.root / "gym/eval.jsonl"):
         assert sha256_file(path) in text
     assert card["files"]["train"]["databases"] == {"shop": 8}
@@ -96,6 +99,24 @@ def test_an_advisory_suite_reports_but_does_not_stop(rows: Rows, context: Build)
     assert (suites["shares"]["hard"], suites["shares"]["success"]) == (False, False)
     assert runs(ctx.root / "quality-history")[-1].name.endswith("-passed")
     assert "shares (advisory)" in (ctx.root / "quality-history" / "index.html").read_text()
+
+
+def test_reports_that_are_alike_and_short_are_mentioned(rows: Rows, context: Build) -> None:
+    ctx = context(rows)
+    found = {}
+    for style in ("brief", "report"):
+        out = ctx.root / style
+        out.mkdir()
+        gym = ctx.params.gym.model_copy(update={"text_style": style})
+        run(StageContext(ctx.name, ctx.params.model_copy(update={"gym": gym}), ctx.root, out, ctx.work))
+        suites = {suite["name"]: suite for suite in json.loads((out / "summary.json").read_text())["suites"]}
+        assert suites["texts"]["hard"] is False
+        found[style] = {(failure["expectation"], failure["column"]) for failure in suites["texts"]["failed"]}
+    assert found["brief"] == set()
+    assert found["report"] == {
+        ("expect_column_proportion_of_unique_values_to_be_between", "wording"),
+        ("expect_column_mean_to_be_between", "query_tokens"),
+    }
 
 
 def test_every_broken_expectation_names_itself_and_its_rows(rows: Rows, context: Build) -> None:

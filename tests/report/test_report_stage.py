@@ -16,6 +16,7 @@ from birdrl.report import render_table
 from birdrl.stages.registry import StageContext
 
 pytest.importorskip("matplotlib", reason="the pipeline extra is not installed")
+from birdrl.report import gym_plots
 from birdrl.stages.report import run
 
 Build = Callable[[], StageContext]
@@ -57,6 +58,7 @@ def test_every_section_and_number_a_reader_looks_for_is_there(page: Path) -> Non
         "| stage 3: single-turn RL | rollouts | gold: 3, infra: 0 |",
         "| stage 4: multi-turn RL | evaluation | gold: 1 |",
         "| stage 4: multi-turn RL | rollouts | not recorded |",
+        "plots/gym_domains.png",
         "train/loss",
         "critic/score/mean",
         "the issue passes all tests",
@@ -66,6 +68,19 @@ def test_every_section_and_number_a_reader_looks_for_is_there(page: Path) -> Non
         assert shown in markdown, shown
     for path in re.findall(r"\]\((plots/[^)]+)\)", markdown):
         assert (page / path).read_bytes().startswith(b"\x89PNG")
+
+
+def test_domains_stand_beside_the_papers(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(gym_plots, "to_png", lambda figure: figure)
+    figure = gym_plots.plot_domains({"instances": 8, "by_database": {"shop": 6, "clinic": 2}})
+    [axes] = figure.axes
+    assert [bar.get_width() for bar in axes.patches] == [25.0, 75.0]
+    assert axes.lines[0].get_xdata()[0] == pytest.approx(100 / 13)
+    [legend] = figure.legends
+    assert {text.get_text() for text in legend.get_texts()} == {
+        "this gym",
+        "SIX-GYM-SQLite (paper): mean of 13 domains, 7.7 %",
+    }
 
 
 def test_markdown_tables_keep_their_columns(page: Path) -> None:

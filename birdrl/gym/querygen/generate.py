@@ -15,6 +15,7 @@ from birdrl.gym.querygen.shapes_basic import Draft, Shape
 from birdrl.gym.querygen.source import Database
 from birdrl.gym.schema import Schema
 from birdrl.gym.select_check import SelectChecker, SelectRejected
+from birdrl.gym.sql_text import figures_once
 from birdrl.gym.templates import TemplateStore
 from birdrl.gym.values import DatabaseValues
 
@@ -98,7 +99,7 @@ def _checked(checker: SelectChecker, draft: Draft, max_chars: int) -> Draft | No
     if " JOIN " in result.sql and pointless_join(result.sql, checker.schema):
         return None
     hollow = len(result.rows) == 1 and all(value in (None, 0) for value in result.rows[0])
-    return None if hollow or len(result.sql) > max_chars else Draft(result.sql, draft.question)
+    return None if hollow or len(result.sql) > max_chars else Draft(result.sql, figures_once(draft.question))
 
 
 def pointless_join(sql: str, schema: Schema) -> bool:

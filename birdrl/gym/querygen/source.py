@@ -107,7 +107,7 @@ class Database:
     def fields(self, table: Table, prefix: str = "", owner: str = "") -> list[Field]:
         """Fields of a table; `prefix` qualifies the reference, `owner` the words."""
         return [
-            Field(prefix + name(c.name), owner + c.label, table, self.values.profile(table.name, c.name))
+            Field(prefix + name(c.name), owned(owner, c.label), table, self.values.profile(table.name, c.name))
             for c in table.columns
         ]
 
@@ -143,7 +143,8 @@ class Database:
             for field in self.fields(table, f"{mark}.", f"{singular(table.label)} "):
                 column = field.profile.column
                 bare = style == "plain" and shared[column.lower()] == 1
-                words = field.words if shared[column.lower()] > 1 and not role else role + table_words(table, column)
+                alone = owned(role, table_words(table, column))
+                words = field.words if shared[column.lower()] > 1 and not role else alone
                 fields.append(Field(name(column) if bare else field.ref, words, table, field.profile))
         return Source(text, noun(path[0].label), tuple(path), tuple(fields), self.key(path[0], f"{marks[0]}."))
 
@@ -191,6 +192,11 @@ def _aliased(table: Table, mark: str) -> str:
 def noun(label: str) -> str:
     """Words for several rows of a table ('order items'; 'singer' becomes 'singers')."""
     return label if label.endswith("s") or label in ("staff", "aircraft") else f"{label} records"
+
+
+def owned(owner: str, label: str) -> str:
+    """'order date' for a column 'date' of orders, but 'player name' alone where its label names the owner."""
+    return label if label.startswith(owner) else owner + label
 
 
 def of_rows(words: str, rows: str) -> str:

@@ -18,6 +18,7 @@ from birdrl.gym.rewind.data import DataView, quoted
 from birdrl.gym.rewind.tree import canonical, is_ordered, owner, peek, render, table_names
 from birdrl.gym.rewind.words import Words
 from birdrl.gym.schema import Column, Schema, Table
+from birdrl.gym.sql_text import figures_once
 
 Test = ResultTest | StateTest | FeatureTest | PlanTest
 
@@ -94,7 +95,7 @@ class Bench:
 
     def sentence(self, text: str) -> str:
         """Trimmed, with a full stop, and a capital first letter unless the first word is a name of the schema."""
-        flat = " ".join(text.split())
+        flat = figures_once(" ".join(text.split()))
         first = flat.split(" ", 1)[0].strip(",:;'.").lower()
         if "_" not in first and "." not in first and first not in self.names:
             flat = flat[0].upper() + flat[1:]

@@ -16,6 +16,7 @@ from birdrl.gym.rewind import wordings
 from birdrl.gym.rewind.draft import Draft
 from birdrl.gym.rewind.tree import tables_of
 from birdrl.gym.schema import Schema, Table
+from birdrl.gym.sql_text import tokens
 
 TextStyle = Literal["brief", "report"]
 
@@ -23,6 +24,7 @@ MIN_MESSAGE = 10  # characters of a part of an error message that tell it
 MAX_CELL = 24  # characters of a value that a report shows
 MAX_COLUMNS = 12  # of a table that a report lists
 MAX_TABLES = 8  # of a database that a report lists
+SAID_SHARE = 0.8  # of an intent's longer words that stand in the symptom already: it would be said twice
 
 
 @dataclass(frozen=True)
@@ -51,12 +53,13 @@ def write_text(draft: Draft, facts: Facts, schema: Schema, rng: Random, style: T
 def _parts(draft: Draft, facts: Facts, schema: Schema, rng: Random, *, again: bool) -> dict[str, str]:
     """The sections of a report by name; sections left out are empty. `again`: the goal stands behind the symptom."""
     database = draft.db_id.replace("_", " ")
+    goal = _goal(draft, schema, rng, again=again)
     tried = wordings.TRIED.get(draft.family, ()) + wordings.TRIED_ANYWAY
     return {
         "opening": _some(rng, (0.15, 0.85), wordings.OPENINGS[draft.category]).format(database=database),
-        "data": _data(draft, schema, rng) if rng.random() < 0.8 else "",
-        "goal": _goal(draft, schema, rng, again=again),
-        "use": _some(rng, (0.4, 0.6), wordings.USES),
+        "data": _data(draft, schema, rng) if rng.random() < 0.8 or not goal else "",
+        "goal": goal,
+        "use": _some(rng, (0.4, 0.6) if goal else (0.0, 1.0), wordings.USES),
         "symptom": draft.query,
         "observed": _observed(draft, facts, rng),
         "tried": _some(rng, (0.15, 0.5, 0.35), tried),
@@ -71,10 +74,19 @@ def _some(rng: Random, shares: Sequence[float], options: Sequence[str]) -> str:
 
 
 def _goal(draft: Draft, schema: Schema, rng: Random, *, again: bool) -> str:
+    """What is wanted: the question and the intent, without an intent that the symptom has told."""
+    told = _told(draft.query, draft.intent)
     if draft.question:
         goal = rng.choice(wordings.QUESTIONS).format(question=draft.question.strip())
-        return goal if rng.random() < 0.6 else f"{goal} {_intent(draft, schema, rng, again=True)}"
-    return _intent(draft, schema, rng, again=again)
+        return goal if rng.random() < 0.6 or told else f"{goal} {_intent(draft, schema, rng, again=True)}"
+    return "" if told else _intent(draft, schema, rng, again=again)
+
+
+def _told(symptom: str, intent: str) -> bool:
+    """Whether the symptom says what the intent says."""
+    said, words = (set(tokens(text.replace("'", " "))) for text in (symptom, intent))
+    wanted = {word for word in words if word[0].isalnum() and (len(word) > 4 or not word.isalpha())}
+    return bool(wanted) and len(wanted & said) >= SAID_SHARE * len(wanted)
 
 
 def _intent(draft: Draft, schema: Schema, rng: Random, *, again: bool) -> str:

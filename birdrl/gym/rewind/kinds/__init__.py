@@ -1,6 +1,7 @@
 """The bug kinds, a module per family. Every module in this folder registers its kinds when it is imported.
 
-A new kind is a function with the decorator `mutation` or `construction` in a module here, and its case in the tests.
+A new kind is a function with the decorator `mutation` or `construction` in a module here, and its case in the tests:
+docs/bug_kinds.md.
 """
 
 from __future__ import annotations

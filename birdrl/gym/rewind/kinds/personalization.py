@@ -136,7 +136,8 @@ def cte_instead_of_subquery(bench: Bench) -> Draft | None:
     table, group, measure = drawn
     g, m = quoted(group.name), quoted(measure.name)
     function, words = bench.rng.choice([("SUM", "total"), ("AVG", "average"), ("MAX", "highest")])
-    outer, outer_words = bench.rng.choice([("MAX", "highest"), ("MIN", "lowest"), ("AVG", "average")])
+    outers = [("MAX", "highest"), ("MIN", "lowest"), ("AVG", "average")]
+    outer, outer_words = bench.rng.choice([pair for pair in outers if pair[0] != function])
     inner = f"SELECT {g}, {function}({m}) AS v FROM {quoted(table.name)} GROUP BY {g}"
     report = bench.words.pick(
         "The result is right, but write it with a CTE (WITH s AS ...) instead of the subquery.",

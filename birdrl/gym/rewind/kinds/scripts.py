@@ -117,12 +117,12 @@ def update_order(bench: Bench) -> Draft | None:
     move = f"UPDATE {t} SET {g} = '{fresh}' WHERE {g} = '{second}'"
     follow = f"UPDATE {t} SET {g} = '{second}' WHERE {g} = '{first}'"
     report = bench.words.pick(
-        f"Both groups end up as '{fresh}'; old {second} should become '{fresh}' before {first} becomes {second}.",
+        f"Both groups end up as '{fresh}'; old '{second}' should become '{fresh}' before '{first}' becomes '{second}'.",
         f"'{first}' must end as '{second}' and only the old '{second}' as '{fresh}'.",
     )
     text = Text(
         report,
-        f"{first} is renamed first and then taken for an old {second}",
-        f"{second} becomes {fresh}, then {first} becomes {second}",
+        f"'{first}' is renamed first and then taken for an old '{second}'",
+        f"'{second}' becomes '{fresh}', then '{first}' becomes '{second}'",
     )
     return bench.state([follow, move], [move, follow], text, [whole(table)], tables=[table])
