@@ -216,7 +216,8 @@ class Endpoint:
         """What the server answers. The client's own limit is on silence: a server that sends a byte now and then never
         reaches it."""
         async with asyncio.timeout(self._limit):
-            return (await client.chat.completions.with_raw_response.create(**request)).text
+            body: str = (await client.chat.completions.with_raw_response.create(**request)).text
+            return body
 
     def _connect(self) -> tuple[AsyncOpenAI, asyncio.AbstractEventLoop]:
         """The client and the loop it runs in, made once: only there can a whole request be stopped.
