@@ -33,7 +33,7 @@ def page(context: Build) -> Path:
 def test_the_html_page_is_self_contained_and_well_formed(page: Path) -> None:
     html = (page / "report.html").read_text()
     assert not re.search(r"""(?:src|href)=["']?(?:https?:|file:|/|plots)""", html)
-    assert html.count("data:image/png;base64,") == 6
+    assert html.count("data:image/png;base64,") == 7
     assert "&amp; &lt;fix&gt;" in html, "texts are escaped"
     assert "<fix>" not in html
     for tag in ("table", "section", "details", "figure", "tr", "td"):
