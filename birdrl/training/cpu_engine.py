@@ -59,8 +59,8 @@ class CpuEngine(FSDPEngineWithLMHead):  # type: ignore[misc]
 def _counted_positions(micro_batch: Any, output_args: dict[str, Any]) -> torch.Tensor | None:
     """Positions of the packed row whose next token the mask counts; None where all logits are needed.
 
-    The output layer and the softmax over its vocabulary are half of the work of a 135M model's forward pass, and
-    most tokens of a sample are its prompt and the tools' observations.
+    The output layer is a fifth of the work of a 135M model, the softmax over its vocabulary comes on top, and most
+    tokens of a sample are its prompt and the tools' observations.
     """
     flags = [tu.get_non_tensor_data(data=micro_batch, key=key, default=False) for key in _NEEDS_ALL_LOGITS]
     packed = tu.get_non_tensor_data(data=micro_batch, key="use_remove_padding", default=True)
