@@ -17,20 +17,20 @@ def check_file(out: Path, inputs: Iterable[Path], option: str = "--out") -> None
         raise InputError(f"{option} {out}: is one of the files that are read; give another name")
     if out.exists() and not out.is_file():  # it is replaced by renaming, a device must not be
         raise InputError(f"{option} {out}: is a device or a pipe; give the name of a file")
-    _make(out.parent, out, option)
+    _check_parent(out.parent, out, option)
 
 
 def check_folder(out: Path, option: str = "--out") -> None:
     """Raise InputError unless there can be a folder at `out`."""
     if out.exists() and not out.is_dir():
         raise InputError(f"{option} {out}: a file; give the name of a folder")
-    _make(out.parent, out, option)
+    _check_parent(out.parent, out, option)
 
 
-def _make(folder: Path, out: Path, option: str) -> None:
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise InputError(f"{option} {out}: cannot be created ({error.strerror}); give another place") from error
-    if not os.access(folder, os.W_OK):
-        raise InputError(f"{option} {out}: nothing may be written in {folder}; give another place")
+def _check_parent(folder: Path, out: Path, option: str) -> None:
+    """Look, do not touch: a run that fails later leaves no empty folder behind."""
+    existing = next(path for path in (folder, *folder.absolute().parents) if path.exists())
+    if not existing.is_dir():
+        raise InputError(f"{option} {out}: cannot be created ({existing} is a file); give another place")
+    if not os.access(existing, os.W_OK | os.X_OK):
+        raise InputError(f"{option} {out}: nothing may be written in {existing}; give another place")

@@ -108,8 +108,7 @@ class Session:
         with a new one, the schema is left to be loaded. Raises OSError when the disk refuses; the session is over then.
         """
         if not (reset or self.dirty):
-            self.policy.rearm(self.connection)
-            return False
+            return False  # the policy has seen nothing, and no statement is kept that it would not see again
         self._deadline = float("inf")
         keep = Touched.NOTHING < self.policy.touched < Touched.ANYTHING and self._end_transaction()
         if not keep:

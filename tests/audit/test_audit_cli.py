@@ -99,6 +99,12 @@ def test_the_places_of_the_report_are_looked_at_first(
     assert files[0].read_bytes() == before
 
 
+def test_a_run_that_fails_leaves_no_folder_behind(files: tuple[Path, Path], tmp_path: Path) -> None:
+    files[1].write_text("{broken\n")
+    assert main(command(files, "--out", str(tmp_path / "new" / "out"))) == 2
+    assert not (tmp_path / "new").exists()
+
+
 def test_a_list_is_split_into_kept_lines(files: tuple[Path, Path], tmp_path: Path) -> None:
     rows = [json.loads(line) for line in files[0].read_text().splitlines()]
     files[0].write_text(json.dumps(rows))
