@@ -144,9 +144,12 @@ class Session:
         try:
             if self.policy.touched == Touched.SCHEMA:
                 connection.execute("PRAGMA writable_schema = RESET")
+                self._schema_loaded = False
             if not self._change_of_nothing:
                 return False
-            connection.execute(self._change_of_nothing)  # the only way to set changes() to 0
+            if connection.changes():
+                connection.execute(self._change_of_nothing)  # the only way to set changes() to 0
+                self._schema_loaded = True
         except apsw.Error:  # a trigger that cannot be compiled, say
             return False
         connection.set_last_insert_rowid(0)
