@@ -28,9 +28,16 @@ def check_folder(out: Path, option: str = "--out") -> None:
 
 
 def _check_parent(folder: Path, out: Path, option: str) -> None:
-    """Look, do not touch: a run that fails later leaves no empty folder behind."""
-    existing = next(path for path in (folder, *folder.absolute().parents) if path.exists())
-    if not existing.is_dir():
-        raise InputError(f"{option} {out}: cannot be created ({existing} is a file); give another place")
-    if not os.access(existing, os.W_OK | os.X_OK):
-        raise InputError(f"{option} {out}: nothing may be written in {existing}; give another place")
+    """Try it and leave no trace: permissions alone do not tell, and a run may fail before it writes anything."""
+    missing = [path for path in (folder, *folder.parents) if not path.exists()]
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise InputError(f"{option} {out}: cannot be created ({error.strerror}); give another place") from error
+    else:
+        if not os.access(folder, os.W_OK):
+            raise InputError(f"{option} {out}: nothing may be written in {folder}; give another place")
+    finally:
+        for path in missing:
+            if path.is_dir():
+                path.rmdir()
