@@ -82,6 +82,9 @@ def run(arguments: argparse.Namespace) -> int:
         )
         result = audit(arguments.train, arguments.eval, params, databases=databases, pool=pool, progress=bar.update)
     elapsed = time.monotonic() - started
+    for path, side in ((arguments.train, "train"), (arguments.eval, "eval")):
+        if not result.counts()[f"{side}_instances"]:
+            raise InputError(f"{path}: holds no row, so nothing was compared; name a file of instances")
     if arguments.out:
         write_audit(result, arguments.out, arguments.train)
     if arguments.json:

@@ -99,6 +99,15 @@ def test_the_places_of_the_report_are_looked_at_first(
     assert files[0].read_bytes() == before
 
 
+@pytest.mark.parametrize("side", [0, 1])
+def test_a_file_without_rows_is_not_clean(
+    files: tuple[Path, Path], side: int, capsys: pytest.CaptureFixture[str]
+) -> None:
+    files[side].write_text("")
+    assert main(command(files)) == 2
+    assert f"{files[side]}: holds no row" in capsys.readouterr().err
+
+
 def test_a_run_that_fails_leaves_no_folder_behind(files: tuple[Path, Path], tmp_path: Path) -> None:
     files[1].write_text("{broken\n")
     assert main(command(files, "--out", str(tmp_path / "new" / "out"))) == 2
