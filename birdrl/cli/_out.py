@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import os
+import tempfile
 from collections.abc import Iterable
 from pathlib import Path
 
@@ -28,16 +28,12 @@ def check_folder(out: Path, option: str = "--out") -> None:
 
 
 def _check_parent(folder: Path, out: Path, option: str) -> None:
-    """Try it and leave no trace: permissions alone do not tell, and a run may fail before it writes anything."""
-    missing = [path for path in (folder, *folder.parents) if not path.exists()]
+    """By trying, as permissions alone do not tell; missing folders are left to the writer, as a run may fail before."""
+    existing = next(path for path in (folder.absolute(), *folder.absolute().parents) if path.exists())
     try:
-        folder.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryDirectory(prefix=".birdrl-", dir=existing):
+            pass
     except OSError as error:
-        raise InputError(f"{option} {out}: cannot be created ({error.strerror}); give another place") from error
-    else:
-        if not os.access(folder, os.W_OK):
-            raise InputError(f"{option} {out}: nothing may be written in {folder}; give another place")
-    finally:
-        for path in missing:
-            if path.is_dir():
-                path.rmdir()
+        raise InputError(
+            f"{option} {out}: cannot be created ({existing}: {error.strerror}); give another place"
+        ) from error
