@@ -196,10 +196,10 @@ def _fill(crew: Crew[Any], groups: Sequence[tuple[list[_Database], int]], params
             missing = wanted - sum(database.accepted for database in databases)
             able = [database for database in databases if not database.exhausted]
             if missing > 0 and able:
-                shares = _portions(missing, [1.0] * len(able))
-                jobs += [
-                    (database, _slices(share, params)) for database, share in zip(able, shares, strict=True) if share
-                ]
+                categories = in_proportion(missing, [params.shares.get(category, 0.0) for category in CATEGORIES])
+                for database, share in zip(able, _portions(missing, len(able)), strict=True):
+                    if share:
+                        jobs.append((database, _slices([next(categories) for _ in range(share)])))
         if not jobs:
             return
 
@@ -217,26 +217,32 @@ def _fill(crew: Crew[Any], groups: Sequence[tuple[list[_Database], int]], params
         crew.run(jobs, work)
 
 
-def _slices(wanted: int, params: GymParams) -> list[Quota]:
-    """The instances wanted of a database, in slices of even size with the categories' shares."""
-    weights = [params.shares.get(category, 0.0) for category in CATEGORIES]
-    whole = _portions(wanted, weights)
-    count = -(-wanted // SLICE)
-    columns = [_portions(number, [1.0] * count) if number else [0] * count for number in whole]
+def _slices(categories: Sequence[int]) -> list[Quota]:
+    """The instances wanted of a database, given as indices of CATEGORIES, in slices of even size."""
+    count = -(-len(categories) // SLICE)
+    columns = [_portions(categories.count(index), count) for index in range(len(CATEGORIES))]
     return [dict(zip(CATEGORIES, numbers, strict=True)) for numbers in zip(*columns, strict=True)]
 
 
-def _portions(total: int, weights: Sequence[float]) -> list[int]:
-    """Whole numbers that add up to `total`, in proportion to the weights (largest remainders)."""
+def _portions(total: int, parts: int) -> list[int]:
+    """Whole numbers that add up to `total` and differ by one at most, the larger ones first."""
+    return [total // parts + (number < total % parts) for number in range(parts)]
+
+
+def in_proportion(total: int, weights: Sequence[float]) -> Iterator[int]:
+    """`total` indices of three weights, such that any first n of them hold n's share of each, off by less than one.
+
+    What is cut from it piece by piece has the wanted shares as a whole, however small the pieces.
+    Raises InputError when no weight is above 0.
+    """
     scale = sum(weights)
     if scale <= 0:
         raise InputError("gym.shares: at least one share must be above 0")
-    exact = [total * weight / scale for weight in weights]
-    portions = [int(x) for x in exact]
-    by_remainder = sorted(range(len(exact)), key=lambda i: (portions[i] - exact[i], i))
-    for i in by_remainder[: total - sum(portions)]:
-        portions[i] += 1
-    return portions
+    given = [0] * len(weights)
+    for number in range(1, total + 1):
+        index = max(range(len(weights)), key=lambda i: (number * weights[i] / scale - given[i], -i))
+        given[index] += 1
+        yield index
 
 
 def _collect(

@@ -6,6 +6,7 @@ import json
 import os
 from collections import Counter
 from pathlib import Path
+from random import Random
 
 import pytest
 from rewind_store import make_store
@@ -14,6 +15,7 @@ from birdrl.errors import InputError
 from birdrl.files import read_json, read_jsonl
 from birdrl.gym import build
 from birdrl.gym.build import build_gym, split_databases
+from birdrl.gym.build_steps import Made
 from birdrl.gym.instance import read_instances
 from birdrl.gym.near import NearDuplicates
 from birdrl.gym.rewind import KINDS
@@ -69,6 +71,43 @@ def test_sizes_and_split_are_as_asked(gym):
 
 def test_categories_follow_the_shares(gym):
     assert Counter(i.category for i in gym.evaluation) == {"query": 5, "management": 2, "personalization": 1}
+
+
+def test_categories_have_the_shares_of_the_whole_gym_not_of_each_database(root):
+    """Fourteen databases with 5,000 issues would each round the paper's 1,087 and 819 the same way."""
+    totals: Counter[str] = Counter()
+
+    class Willing:
+        """A crew whose databases give whatever is asked."""
+
+        def run(self, jobs, work):
+            for job in jobs:
+                work(self.make, job)
+
+        def make(self, _step, _db_id, _number, quota):
+            totals.update(quota)
+            return Made(sum(quota.values()), exhausted=False)
+
+    databases = [build._Database(f"db_{number:02}") for number in range(14)]
+    wanted = params(root, shares={"query": 3_094, "management": 1_087, "personalization": 819})
+    build._fill(Willing(), [(databases, 5_000)], wanted, lambda phase, done: None)
+    assert totals == {"query": 3_094, "management": 1_087, "personalization": 819}
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_any_piece_of_a_proportional_sequence_is_in_proportion(seed):
+    rng = Random(seed)
+    weights = [rng.random() ** 3 for _ in range(3)]
+    given = [0, 0, 0]
+    for number, index in enumerate(build.in_proportion(400, weights), 1):
+        given[index] += 1
+        assert all(abs(number * w / sum(weights) - g) < 1 for w, g in zip(weights, given, strict=True))
+    assert sum(given) == 400
+
+
+def test_shares_of_nothing_are_refused():
+    with pytest.raises(InputError, match=r"gym\.shares"):
+        next(build.in_proportion(5, [0.0, 0.0, 0.0]))
 
 
 def test_ids_are_unique_and_sources_recorded(gym):
