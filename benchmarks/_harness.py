@@ -18,6 +18,7 @@ from birdrl.errors import InputError
 from birdrl.files import write_json, write_text
 
 MICROSECONDS = 1e6
+LOGARITHMIC_FROM = 20  # largest of a plot's figures, as a multiple of the smallest
 
 
 @dataclass
@@ -114,7 +115,10 @@ def report(name: str, out: Path, result: Mapping[str, Any], text: str) -> None:
 
 
 def bar_plot(path: Path, title: str, unit: str, groups: Mapping[str, Mapping[str, float]]) -> None:
-    """Grouped bars on a logarithmic axis: `groups[label][series]`. Raises InputError without matplotlib."""
+    """Grouped bars: `groups[label][series]`, on a logarithmic axis where they differ much.
+
+    Raises InputError without matplotlib.
+    """
     try:
         import matplotlib
     except ImportError as error:
@@ -126,16 +130,19 @@ def bar_plot(path: Path, title: str, unit: str, groups: Mapping[str, Mapping[str
     height = 0.8 / len(series)
     figure, axes = pyplot.subplots(figsize=(9, 1.2 + 0.3 * len(series) * len(groups)), layout="constrained")
     for number, name in enumerate(series):
-        places = [i + (number - (len(series) - 1) / 2) * height for i in range(len(groups))]
-        bars = axes.barh(places, [values.get(name, 0.0) for values in groups.values()], height, label=name)
+        offset = (number - (len(series) - 1) / 2) * height
+        shown = {i + offset: values[name] for i, values in enumerate(groups.values()) if name in values}
+        bars = axes.barh(list(shown), list(shown.values()), height, label=name)
         axes.bar_label(
             bars, fmt=lambda value: f"{value:,.0f}" if value >= 10 else f"{value:.2g}", padding=3, fontsize="small"
         )
     axes.set_yticks(range(len(groups)), list(groups))
-    axes.invert_yaxis()
+    axes.set_ylim(len(groups) - 0.5, -0.5)
     axes.margins(x=0.1)
-    axes.set_xscale("log")
-    axes.set_xlabel(f"{unit}, logarithmic scale")
+    figures = [value for values in groups.values() for value in values.values()]
+    if wide := max(figures) > LOGARITHMIC_FROM * min(figures):
+        axes.set_xscale("log")
+    axes.set_xlabel(f"{unit}, logarithmic scale" if wide else unit)
     axes.set_title(title)
     if len(series) > 1:
         axes.legend(fontsize="small")
