@@ -13,6 +13,7 @@ from birdrl.errors import InputError
 from birdrl.files import read_text, write_text
 
 Container = Literal["jsonl", "json", "lines"]
+SHOWN_FIELDS = 12  # of an object that is none of ours
 
 
 @dataclass(frozen=True)
@@ -51,7 +52,10 @@ def container_of(path: Path) -> Container:
 
 
 def read_rows(path: Path, container: Container) -> Iterator[RawRow | BrokenRow]:
-    """The rows of a file in order. Raises InputError where nothing behind a place can be trusted."""
+    """The rows of a file in order.
+
+    Raises InputError where nothing behind a place can be trusted, and for a file that is one JSON object.
+    """
     text = read_text(path)
     if container == "json":
         return _list_rows(path, text)
@@ -93,9 +97,24 @@ def _json_lines(path: Path, text: str) -> Iterator[RawRow | BrokenRow]:
         try:
             values = json.loads(content)
         except (json.JSONDecodeError, RecursionError) as error:
+            if row == 1:
+                _refuse_whole_object(path, text)
             yield BrokenRow(str(path), line, row, "", f"not valid JSON ({error})", content[:200])
             continue
         yield _object(path, line, row, values, content)
+
+
+def _refuse_whole_object(path: Path, text: str) -> None:
+    """Raise InputError when the text is one JSON object over several lines, which no format of rows is."""
+    try:
+        values = json.loads(text)
+    except (json.JSONDecodeError, RecursionError):
+        return
+    if isinstance(values, dict):
+        fields = ", ".join(list(values)[:SHOWN_FIELDS])
+        raise InputError(
+            f"{path}: one JSON object (fields: {fields}), not rows; write its rows as a JSON list or one on a line"
+        )
 
 
 def _list_rows(path: Path, text: str) -> Iterator[RawRow | BrokenRow]:

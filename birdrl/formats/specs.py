@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Literal
 
 from birdrl.errors import InputError
-from birdrl.formats.files import Container, RawRow, container_of, read_rows
+from birdrl.formats.files import SHOWN_FIELDS, Container, RawRow, container_of, read_rows
 
 
 @dataclass(frozen=True)
@@ -126,7 +126,7 @@ def detect(path: Path) -> Format:
     for form in _ALL:
         if all(mark in first.values for mark in form.marks):
             return form
+    fields = ", ".join(list(first.values)[:SHOWN_FIELDS])
     raise InputError(
-        f"{path}: not a format that is known (fields: {', '.join(list(first.values)[:12])}); name one with --format: "
-        f"{', '.join(FORMATS)}"
+        f"{path}: not a format that is known (fields: {fields}); name one with --format: {', '.join(FORMATS)}"
     )

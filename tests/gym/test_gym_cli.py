@@ -12,7 +12,7 @@ import apsw
 import pytest
 from rewind_store import make_store
 
-from birdrl.cli import gym_build, main
+from birdrl.cli import gym_build, gym_import, main
 from birdrl.files import read_json, read_jsonl
 from birdrl.gym.instance import read_instances
 
@@ -172,6 +172,34 @@ def test_import_sets_broken_rows_aside(capsys, tmp_path):
     assert len(read_instances(out)) == 1
     assert main(["gym", "import", str(path), "--out", str(out), "--format", "nope"]) == 2
     assert main(["gym", "export", str(path), "--format", "six-gym", "--out", str(out)]) == 2
+
+
+def test_import_shows_the_first_broken_rows_and_keeps_all(capsys, tmp_path):
+    row = {"instance_id": "A", "db_id": "shop", "query": "Why?", "issue_sql": "SELECT 1"}
+    broken = [{**row, "instance_id": f"B{n}", "issue_sql": 5} for n in range(gym_import.SHOWN + 7)]
+    path, out = tmp_path / "rows.jsonl", tmp_path / "out.jsonl"
+    path.write_text("".join(json.dumps(r) + "\n" for r in (row, *broken)))
+    assert main(["gym", "import", str(path), "--out", str(out)]) == 1
+    said = capsys.readouterr().err.splitlines()
+    assert len(said) == gym_import.SHOWN + 1
+    assert said[-1].startswith("and 7 more, all in ")
+    assert len(list(read_jsonl(tmp_path / "out.broken.jsonl"))) == len(broken)
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        ('{"instance_id": 4}\n[1]\n', "none of its 2 rows can be read as SIX-GYM"),
+        ("", "none of its 0 rows can be read"),
+        ('{\n  "results": [],\n  "mode": "x"\n}\n', "one JSON object (fields: results, mode), not rows"),
+    ],
+)
+def test_import_of_a_file_without_any_row_is_a_mistake(capsys, tmp_path, content, message):
+    path, out = tmp_path / "rows.jsonl", tmp_path / "out.jsonl"
+    path.write_text(content)
+    assert main(["gym", "import", str(path), "--out", str(out), "--format", "six-gym"]) == 2
+    assert message in capsys.readouterr().err
+    assert sorted(tmp_path.iterdir()) == [path]
 
 
 def test_what_is_read_is_not_written_over(built, capsys, tmp_path):
