@@ -243,6 +243,22 @@ def test_text_holds_the_facts_that_the_fix_needs(view):
         assert "stock" in draft.query
 
 
+# Words of someone who knows the edit. A style that the user asks for (personalization) may be named.
+EDITS = re.compile(
+    r"\b(?:sort|group|rank|filter) (?:them |it )?by\b|, not by\b|\bmust use\b|\bshould test\b|\bbefore deleting\b"
+    r"|\bignor\w+ NULL|\bskip those\b|\bthe (?:filter|condition|join|clause) (?:should|must|is meant)\b",
+    re.IGNORECASE,
+)
+
+
+def test_reports_say_what_is_wanted_and_not_what_to_edit(view):
+    mutated = [draft for kind, sql, _ in CASES for draft in mutants(view, kind, sql)]
+    made = [apply_construction(KINDS[name], bench(view, seed)) for name in CONSTRUCTIONS for seed in range(20)]
+    drafts = [d for d in [*mutated, *made] if d is not None and d.category != "personalization"]
+    assert len({draft.kind for draft in drafts}) > 100
+    assert [(d.kind, d.query) for d in drafts if EDITS.search(f"{d.query} {d.intent}")] == []
+
+
 def test_several_wordings_for_the_same_bug(view):
     drafts = mutants(view, "lost_condition", "SELECT product_name FROM product WHERE stock = 5")
     assert len({draft.query for draft in drafts}) >= 4

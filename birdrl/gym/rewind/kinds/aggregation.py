@@ -23,9 +23,9 @@ def wrong_aggregate(bench: Bench, tree: exp.Expression) -> Text | None:
     shown = bench.words.expression(other(this=node.this.copy())) or "other figure"
     node.replace(other(this=node.this.copy()))
     clear = [f"The figure should be the {phrase}, not the {shown}.", f"It gives the {shown}, I want the {phrase}."]
-    brief = [f"I want the {phrase}.", f"It must use the {phrase}."] if len(nodes) == 1 else []
+    brief = [f"I want the {phrase}.", f"What we report is the {phrase}."] if len(nodes) == 1 else []
     report = bench.words.pick(*clear, *brief)
-    return Text(report, f"it computes the {shown}", f"use the {phrase}")
+    return Text(report, f"it computes the {shown}", f"the figure is the {phrase}")
 
 
 @mutation("aggregation")
@@ -41,7 +41,7 @@ def lost_count_distinct(bench: Bench, tree: exp.Expression) -> Text | None:
     report = bench.words.pick(
         f"Each {phrase} should be counted once.",
         f"Repeated {phrase} values inflate the count.",
-        f"Count different {phrase} only.",
+        f"The question is how many different {phrase} there are.",
     )
     return Text(report, f"repeated {phrase} values are counted again", f"count each different {phrase} once")
 
@@ -82,8 +82,8 @@ def count_null_rows(bench: Bench) -> Draft | None:
     else:
         pattern = f"SELECT COUNT({{}}) FROM {t}"
     report = bench.words.pick(
-        f"Rows without {column.name} are counted; count only those that have a {column.name}.",
-        f"The count must skip rows where {column.name} is NULL.",
+        f"Rows without {column.name} are in the count; I am after those that have a {column.name}.",
+        f"The count is too high: where {column.name} is NULL, there is nothing to count.",
     )
     text = Text(report, f"rows whose {column.name} is missing are counted", f"count rows that have a {column.name}")
     return bench.select(pattern.format("*"), pattern.format(c), text)
@@ -102,7 +102,10 @@ def wrong_group_column(bench: Bench, tree: exp.Expression) -> Text | None:
     meant, other = pair
     column.set("this", exp.to_identifier(other.name))
     name = bench.words.name(meant)
-    clear = [f"Group them by {name}, not by {other.name}.", f"One row per {name}, please, instead of {other.name}."]
+    clear = [
+        f"I read it per {name}, and what I see goes by {other.name}.",
+        f"One row per {name}, please, instead of {other.name}.",
+    ]
     brief = [f"There should be one row per {name}.", f"The breakdown is for each {name}."] if len(columns) == 1 else []
     report = bench.words.pick(*clear, *brief)
     return Text(report, f"rows are grouped by {other.name}", f"one row per {name}")
@@ -216,7 +219,7 @@ def lost_correlation(bench: Bench) -> Draft | None:
     head = f"SELECT a.{quoted(shown.name)} FROM {t} AS a WHERE a.{m} {operator} (SELECT {function}(b.{m}) FROM {t} AS b"
     report = bench.words.pick(
         f"Rows should have {phrase} {measure.name} within their own {group.name}, not overall.",
-        f"{measure.name} is compared over all rows; compare within the same {group.name}.",
+        f"{measure.name} is measured against the whole table; what counts for a row is its own {group.name}.",
     )
     text = Text(
         report,

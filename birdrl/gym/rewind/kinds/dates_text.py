@@ -154,13 +154,13 @@ def substring_start(bench: Bench) -> Draft | None:
     pattern = f"SELECT {part}, COUNT(*) FROM {quoted(table.name)} GROUP BY {part}"
     letters = "letter" if length == 1 else f"{length} letters"
     report = bench.words.pick(
-        f"The prefix is one letter short: group by the first {letters} of {column.name}.",
+        f"I need figures for the first {letters} of {column.name}, what I see is one letter short.",
         f"I want the first {letters} of {column.name}, one is cut off.",
     )
     text = Text(
         report,
         f"the cut of {column.name} starts before its first letter",
-        f"group by the first {letters} of {column.name}",
+        f"figures for the first {letters} of {column.name}",
     )
     return bench.select(pattern.format(0), pattern.format(1), text)
 

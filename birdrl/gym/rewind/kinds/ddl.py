@@ -102,10 +102,10 @@ def index_wrong_column(bench: Bench) -> Draft | None:
     name = f"idx_{_plain(table.name)}_{_plain(right.name)}"
     pattern = f"CREATE INDEX {name} ON {quoted(table.name)}({{}})"
     report = bench.words.pick(
-        f"The index is of no use for searches by {right.name}; it should cover {right.name}, not {wrong.name}.",
-        f"Lookups by {right.name} are slow: {name} must be on {right.name}.",
+        f"We search by {right.name}, nobody looks for {wrong.name}, and {name} makes it no faster.",
+        f"{name} was to make lookups by {right.name} fast, they are as slow as before.",
     )
-    text = Text(report, f"the index covers {wrong.name}", f"{name} covers {right.name}")
+    text = Text(report, f"the index covers {wrong.name}", f"{name} makes searches by {right.name} fast")
     return bench.state(
         [pattern.format(quoted(wrong.name))], [pattern.format(quoted(right.name))], text,
         [f"SELECT seqno, name FROM PRAGMA_INDEX_INFO('{name}')"], tables=[], clean_up=[f"DROP INDEX IF EXISTS {name}"],

@@ -191,7 +191,7 @@ def left_function(bench: Bench) -> Draft | None:
     letters = "letter" if count == 1 else f"{count} letters"
     report = bench.words.pick(
         f"There is a syntax error at {side}; I count rows by the {words} {letters} of {column.name}.",
-        f"I want to group by the {words} {letters} of {column.name}, as I did in MySQL.",
+        f"I want figures per {words} {letters} of {column.name}, as I had them in MySQL.",
     )
     text = Text(
         report, f"{side} is no function in SQLite", f"rows counted by the {words} {letters} of {column.name}",

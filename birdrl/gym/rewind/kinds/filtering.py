@@ -79,9 +79,9 @@ def wrong_literal(bench: Bench, tree: exp.Expression) -> Text | None:
         return None
     node.set("expression", new)
     shown, wanted = literal_text(new), literal_text(old)
-    clear = [f"It looks at {shown}, but we asked for {phrase}.", f"The value should be {wanted}, not {shown}."]
+    clear = [f"It looks at {shown}, but we asked for {phrase}.", f"We agreed on {wanted}, and it goes by {shown}."]
     brief = (
-        [f"We asked for {phrase}.", f"This is about {phrase}, the value in use is wrong."] if len(nodes) == 1 else []
+        [f"We asked for {phrase}.", f"This is about {phrase}, what comes has another value."] if len(nodes) == 1 else []
     )
     report = bench.words.pick(*clear, *brief)
     return Text(report, f"the filter compares with {shown}", f"only rows with {phrase}")
@@ -146,12 +146,12 @@ def wrong_filter_column(bench: Bench, tree: exp.Expression) -> Text | None:
     phrase, pair = bench.words.condition(node), bench.other_column(node.this)
     if pair is None:
         return None
-    meant, other = pair
+    other = pair[1]
     node.this.set("this", exp.to_identifier(other.name))
     report = bench.words.pick(
-        f"The filter is meant to be {phrase}, not about {other.name}.",
-        f"It tests {other.name} where {meant.name} is meant.",
-        f"It should test {phrase}.",
+        f"I need {phrase}; {other.name} has nothing to do with it.",
+        f"Rows are chosen by their {other.name}, what matters is {phrase}.",
+        f"It is all about {phrase}.",
     )
     return Text(report, f"the filter tests {other.name}", f"only rows with {phrase}")
 

@@ -137,7 +137,7 @@ def join_multiplies(bench: Bench) -> Draft | None:
     pattern += f"WHERE c.{condition.sql}"
     report = bench.words.pick(
         f"I count {parent.name} rows, each once, however many {child.name} it has with {condition.phrase}.",
-        f"{parent.name} rows with several {child.name} are counted several times; count each {key.ref_column} once.",
+        f"{parent.name} rows with several {child.name} are counted several times; each {key.ref_column} is one to me.",
     )
     text = Text(
         report, f"each matching {child.name} repeats its {parent.name} row", f"count each {parent.name} row once"

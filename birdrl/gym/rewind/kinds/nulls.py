@@ -98,13 +98,13 @@ def not_in_null(bench: Bench) -> Draft | None:
     head = f"SELECT {quoted(title.name)} FROM {quoted(parent.name)} "
     head += f"WHERE {quoted(key.ref_column)} NOT IN (SELECT {c} FROM {t}"
     report = bench.words.pick(
-        f"No {parent.name} without {child.name} is found once a {column.name} is NULL; skip those NULLs.",
-        f"It comes back empty because some {column.name} is NULL; ignore NULL there.",
+        f"No {parent.name} without {child.name} is found any more since some {column.name} values are missing.",
+        f"It comes back empty, though there are {parent.name} rows that no {column.name} of {child.name} points to.",
     )
     text = Text(
         report,
         f"one NULL among the {column.name} values makes the test unknown for every row",
-        f"{parent.name} rows without {child.name}, ignoring NULL {column.name}",
+        f"{parent.name} rows without {child.name}",
     )
     breaks = f"UPDATE {t} SET {c} = NULL WHERE {c} = (SELECT MIN({c}) FROM {t})"
     return bench.select(f"{head})", f"{head} WHERE {c} IS NOT NULL)", text, perturb_first=[breaks])

@@ -22,7 +22,7 @@ def sort_direction(bench: Bench, tree: exp.Expression) -> Text | None:
     report = bench.words.pick(
         f"Start with the {first} {phrase}.",
         f"The order is upside down: {'largest' if down else 'smallest'} {phrase} first.",
-        f"Sort {phrase} from {'high to low' if down else 'low to high'}.",
+        f"We read the list from the {first} {phrase} on.",
     )
     return Text(report, f"rows are sorted by {phrase} the wrong way round", f"the {first} {phrase} comes first")
 
@@ -40,10 +40,13 @@ def order_column(bench: Bench, tree: exp.Expression) -> Text | None:
     meant, other = pair
     node.this.set("this", exp.to_identifier(other.name))
     name = bench.words.name(meant)
-    clear = [f"Rank them by {name}, not by {other.name}.", f"It sorts by {other.name}, I want it by {name}."]
-    brief = [f"The order should follow {name}.", f"Sort by {name}."] if len(nodes) == 1 else []
+    clear = [
+        f"It is a list by {name}, and it comes out by {other.name}.",
+        f"It sorts by {other.name}, I want it by {name}.",
+    ]
+    brief = [f"The order should follow {name}.", f"Everybody reads this list by {name}."] if len(nodes) == 1 else []
     report = bench.words.pick(*clear, *brief)
-    return Text(report, f"rows are sorted by {other.name}", f"sort by {name}")
+    return Text(report, f"rows are sorted by {other.name}", f"the list is in the order of {name}")
 
 
 @mutation("ordering")
@@ -59,8 +62,10 @@ def order_aggregate(bench: Bench, tree: exp.Expression) -> Text | None:
         return None
     phrase, column = bench.words.expression(node.this), group.expressions[0]
     node.set("this", column.copy())
-    report = bench.words.pick(f"Rank by the {phrase}, not by {column.name}.", f"The order should follow the {phrase}.")
-    return Text(report, f"rows are sorted by {column.name}", f"sort by the {phrase}")
+    report = bench.words.pick(
+        f"It is a list by the {phrase}, and it comes out by {column.name}.", f"The order should follow the {phrase}."
+    )
+    return Text(report, f"rows are sorted by {column.name}", f"the list is in the order of the {phrase}")
 
 
 @mutation("ordering")

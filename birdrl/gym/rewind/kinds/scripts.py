@@ -66,13 +66,13 @@ def archive_after_delete(bench: Bench) -> Draft | None:
     copy = f"INSERT INTO {quoted(name)} SELECT {listed} FROM {t} WHERE {condition.sql}"
     delete = f"DELETE FROM {t} WHERE {condition.sql}"
     report = bench.words.pick(
-        f"{name} stays empty; the rows should be saved there first and then removed from {table.name}.",
-        f"Rows with {condition.phrase} are lost: move them to {name} before deleting.",
+        f"{name} stays empty; rows that leave {table.name} should be found there.",
+        f"Rows with {condition.phrase} are lost: they should be gone from {table.name}, but kept in {name}.",
     )
     text = Text(
         report,
         "the rows are deleted before they are copied",
-        f"first copy rows with {condition.phrase} to {name}, then delete them",
+        f"{table.name} rows with {condition.phrase} are in {name} and nowhere else",
     )
     return bench.state(
         [delete, copy], [copy, delete], text, [whole(name), whole(table)], tables=[table],
@@ -93,7 +93,7 @@ def step_missing(bench: Bench) -> Draft | None:
     copy = f"INSERT INTO {quoted(name)} SELECT {listed} FROM {t} WHERE {condition.sql}"
     delete = f"DELETE FROM {t} WHERE {condition.sql}"
     report = bench.words.pick(
-        f"The rows are now in both tables; after copying, delete them from {table.name}.",
+        f"The rows are now in both tables; only {name} should have them.",
         f"Moving means that rows with {condition.phrase} must also leave {table.name}.",
     )
     text = Text(report, f"the copied rows stay in {table.name}", f"move rows with {condition.phrase} to {name}")
@@ -117,12 +117,12 @@ def update_order(bench: Bench) -> Draft | None:
     move = f"UPDATE {t} SET {g} = '{fresh}' WHERE {g} = '{second}'"
     follow = f"UPDATE {t} SET {g} = '{second}' WHERE {g} = '{first}'"
     report = bench.words.pick(
-        f"Both groups end up as '{fresh}'; old '{second}' should become '{fresh}' before '{first}' becomes '{second}'.",
+        f"Both groups end up as '{fresh}'; what was '{second}' should be '{fresh}', and old '{first}' be '{second}'.",
         f"'{first}' must end as '{second}' and only the old '{second}' as '{fresh}'.",
     )
     text = Text(
         report,
         f"'{first}' is renamed first and then taken for an old '{second}'",
-        f"'{second}' becomes '{fresh}', then '{first}' becomes '{second}'",
+        f"'{second}' becomes '{fresh}' and '{first}' becomes '{second}'",
     )
     return bench.state([follow, move], [move, follow], text, [whole(table)], tables=[table])
